@@ -20,7 +20,9 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let tables = Tables::new(Arc::new(Rocks::open(&folder.path().join("db"), RocksOptions::default())?));
     migrate::up(&tables).await?;
-    let drive = Drive::open(tables, &folder.path().join("content")).await?;
+    let opened = Drive::open(tables, &folder.path().join("content")).await?;
+    // A drive without users: everyone may do everything.
+    let drive = opened.unrestricted();
 
     // Upload. When `put` returns, the file is on the disk.
     let path = DrivePath::parse("/notes/hello.txt")?;
@@ -56,6 +58,6 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     let bytes: Vec<_> = file.body.stream(0, size).try_collect().await?;
     println!("read {}", String::from_utf8(bytes.concat())?);
 
-    drive.close().await;
+    opened.close().await;
     Ok(())
 }

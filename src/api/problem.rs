@@ -20,6 +20,10 @@ pub enum ProblemKind {
     DigestMismatch,
     /// The body ended early.
     BodyCut,
+    /// The requester has not proved who he is, or not any more.
+    Unauthorized,
+    /// The requester has no right to this.
+    Forbidden,
     /// A write from another site.
     ForeignOrigin,
     /// There is nothing here.
@@ -85,6 +89,8 @@ impl ProblemKind {
             Self::Malformed => (400, "malformed", "The request is malformed"),
             Self::DigestMismatch => (400, "digest-mismatch", "The body is not what its digest says"),
             Self::BodyCut => (400, "body-cut", "The body ended early"),
+            Self::Unauthorized => (401, "unauthorized", "Log in first"),
+            Self::Forbidden => (403, "forbidden", "You have no right to this"),
             Self::ForeignOrigin => (403, "foreign-origin", "A write from another site"),
             Self::NotFound => (404, "not-found", "There is nothing here"),
             Self::NoSuchRoute => (404, "no-such-route", "There is no such resource"),

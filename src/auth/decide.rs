@@ -19,11 +19,14 @@ use crate::schema::rights::Right;
 use crate::schema::user_name::UserName;
 use crate::table::{Check, ConditionalRow, Plan};
 
-/// Accounts that one decision may read. A right that needs a longer chain of givers does not count.
+/// Accounts that one decision may read.
 const ACCOUNTS: usize = 64;
+/// Givers between a user and an admin. A right that needs a longer chain does not count: each giver is a row of the plan,
+/// which may have [`GUARDED_ROWS`](crate::table::limits::GUARDED_ROWS).
+const GIVERS: usize = 16;
 
 /// The directories of a path as they were read: each with its id, from the root down.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirChain {
     dirs: Vec<(DrivePath, DirId)>,
     levels: HashMap<DirId, usize>,
@@ -46,9 +49,9 @@ impl DirChain {
         self.dirs.last()
     }
 
-    /// The ids, from the root down.
-    pub(super) fn ids(&self) -> impl Iterator<Item = DirId> + '_ {
-        self.dirs.iter().map(|(_, id)| *id)
+    /// The directories, from the root down.
+    pub(super) fn dirs(&self) -> impl Iterator<Item = &(DrivePath, DirId)> {
+        self.dirs.iter()
     }
 
     fn depth(&self) -> usize {
@@ -82,6 +85,11 @@ pub struct Permission {
 }
 
 impl Permission {
+    /// That of a requester who may do everything.
+    pub(super) fn unguarded() -> Self {
+        Self { user: None, rows: Vec::new() }
+    }
+
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
         self.user.as_ref()
@@ -102,7 +110,14 @@ struct Step {
     /// His grants on this directory of the path and above it count.
     depth: usize,
     rows: Vec<ConditionalRow>,
-    is_giver: bool,
+    /// How many givers there are from the user who asks to this one. He himself is none.
+    givers: usize,
+}
+
+impl Step {
+    fn is_giver(&self) -> bool {
+        self.givers > 0
+    }
 }
 
 /// What a search needs of an account.
@@ -133,7 +148,7 @@ impl Auth {
     /// The shortest chain of givers from the user to an admin: what guards it, beside the user's own account. None if
     /// there is no such chain.
     async fn search(&self, asker: &Asker, chain: &DirChain, right: Right) -> Result<Option<Vec<ConditionalRow>>> {
-        let first = Step { name: asker.name.clone(), depth: chain.depth(), rows: Vec::new(), is_giver: false };
+        let first = Step { name: asker.name.clone(), depth: chain.depth(), rows: Vec::new(), givers: 0 };
         let mut open = VecDeque::from([first]);
         let mut seen = HashSet::new();
         while let Some(mut step) = open.pop_front() {
@@ -144,13 +159,13 @@ impl Auth {
                 break;
             }
             let Some(holder) = self.holder(asker, &step).await? else { continue };
-            if step.is_giver {
+            if step.is_giver() {
                 guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), holder.stamp));
             }
             if holder.admin {
                 return Ok(Some(step.rows));
             }
-            if step.is_giver {
+            if step.is_giver() {
                 // Only admins give the right to share.
                 let Some(rows) = given_by_admins(asker, &holder, chain, step.depth, Right::Share) else { continue };
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
@@ -159,7 +174,7 @@ impl Auth {
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
                 return Ok(Some(step.rows));
             }
-            if right != Right::Share {
+            if right != Right::Share && step.givers < GIVERS {
                 open.extend(givers(&step, &holder, chain, right));
             }
         }
@@ -168,7 +183,7 @@ impl Auth {
 
     /// The account of a step. That of the user who asks is known: the same instant as all else of him.
     async fn holder(&self, asker: &Asker, step: &Step) -> Result<Option<Holder>> {
-        if !step.is_giver {
+        if !step.is_giver() {
             let Asker { stamp, admin, grants, .. } = asker;
             return Ok(Some(Holder { stamp: *stamp, admin: *admin, grants: grants.clone() }));
         }
@@ -217,7 +232,7 @@ fn givers<'a>(
         if let Some(row) = chain.bound(depth) {
             guards::add(&mut rows, row);
         }
-        Some(Step { name: name.clone(), depth, rows, is_giver: true })
+        Some(Step { name: name.clone(), depth, rows, givers: step.givers + 1 })
     })
 }
 

@@ -3,6 +3,7 @@
 //! - [`authority`]: who asks, by what was proved: a password, a session, a token, or nothing on a drive without users
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
+//! - [`requester`]: who asks the drive, and what he may do there
 //! - `users`, `grants`, `secrets`: changes of accounts
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
@@ -11,7 +12,7 @@
 //! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was decided:
 //! the stamps of the accounts, and the directories that the rights are bound to. `tests/model/rights.rs` is the model.
 //!
-//! The drive and the HTTP server do not use it yet.
+//! The drive asks it for each operation. The HTTP server does not use it yet.
 
 pub mod authority;
 mod commit;
@@ -21,6 +22,7 @@ mod grants;
 mod guards;
 pub mod password;
 pub mod random;
+pub mod requester;
 mod secrets;
 mod users;
 pub mod ways;
@@ -29,6 +31,7 @@ pub use authority::{Authority, Credential};
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};
 pub use grants::GrantOnDir;
+pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
 pub use users::{NewUser, User, UserChange};
 pub use ways::Ways;

@@ -7,21 +7,41 @@ use super::authority::Authority;
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use crate::schema::ids::DirId;
+use crate::schema::path::{DrivePath, Name};
 use crate::schema::rights::Right;
 
 /// The directories on the way to what a user may read, each with its children that lead there.
-#[derive(Clone, Debug, Default)]
-pub struct Ways(HashMap<DirId, HashSet<DirId>>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    children: HashMap<DirId, HashMap<DirId, Name>>,
+    /// What they lead to.
+    readable: Vec<DirChain>,
+}
 
 impl Ways {
     /// Whether a directory leads to one that the user may read.
     pub fn is_way(&self, dir: DirId) -> bool {
-        self.0.contains_key(&dir)
+        self.children.contains_key(&dir)
     }
 
     /// Whether a child of a directory is one that the user may read, or leads to one.
     pub fn shows(&self, dir: DirId, child: DirId) -> bool {
-        self.0.get(&dir).is_some_and(|children| children.contains(&child))
+        self.children.get(&dir).is_some_and(|children| children.contains_key(&child))
+    }
+
+    /// The names of the children that are shown of a directory, as they were when the ways were found.
+    pub fn names(&self, dir: DirId) -> impl Iterator<Item = &Name> {
+        self.children.get(&dir).into_iter().flat_map(HashMap::values)
+    }
+
+    /// The granted directories that the user may read.
+    pub fn readable(&self) -> impl Iterator<Item = &(DrivePath, DirId)> {
+        self.readable.iter().filter_map(DirChain::last)
+    }
+
+    /// Those below this directory.
+    pub fn readable_below(&self, dir: DirId) -> impl Iterator<Item = &(DrivePath, DirId)> {
+        self.readable.iter().filter(move |chain| chain.dirs().any(|(_, id)| *id == dir)).filter_map(DirChain::last)
     }
 }
 
@@ -51,10 +71,13 @@ impl Auth {
                 Err(error) => return Err(error),
             }
             let is_above = |id: &DirId| scope.is_some_and(|scope| *id != scope.dir);
-            let dirs: Vec<DirId> = chain.ids().skip_while(is_above).collect();
-            for (dir, child) in dirs.iter().zip(dirs.iter().skip(1)) {
-                ways.0.entry(*dir).or_default().insert(*child);
+            let dirs: Vec<_> = chain.dirs().skip_while(|(_, id)| is_above(id)).collect();
+            for ((_, dir), (path, child)) in dirs.iter().zip(dirs.iter().skip(1)) {
+                if let Some((_, name)) = path.split() {
+                    ways.children.entry(*dir).or_default().insert(*child, name);
+                }
             }
+            ways.readable.push(chain.clone());
         }
         Ok(ways)
     }

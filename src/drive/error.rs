@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use crate::auth::AuthError;
 use crate::content::ContentError;
 use crate::schema::file::Digest;
 use crate::schema::{PathError, ValueError};
@@ -13,6 +14,12 @@ use crate::table::StoreError;
 pub enum DriveError {
     #[error("there is nothing at this path")]
     NotFound,
+    /// The requester sees what is there, or where it would be, and may not do this.
+    #[error("you have no right to this")]
+    Forbidden,
+    /// The credential of the requester is not valid, or not any more.
+    #[error("log in first")]
+    Unauthorized,
     #[error("a parent directory is missing")]
     ParentMissing,
     #[error("a parent in the path is a file")]
@@ -76,7 +83,7 @@ pub enum DriveError {
 /// The result of an operation of the drive.
 pub type Result<T> = std::result::Result<T, DriveError>;
 
-/// Why [`Drive::put`](super::Drive::put) stored nothing, or is not known to have stored it.
+/// Why [`UserDrive::put`](super::UserDrive::put) stored nothing, or is not known to have stored it.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError<E> {
     /// An error of the drive.
@@ -98,6 +105,19 @@ impl From<PutError<Infallible>> for DriveError {
         match error {
             PutError::Drive(error) => error,
             PutError::Body(never) => match never {},
+        }
+    }
+}
+
+impl From<AuthError> for DriveError {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Unauthorized => Self::Unauthorized,
+            AuthError::Forbidden => Self::Forbidden,
+            AuthError::Contended => Self::Contended,
+            AuthError::Store(error) => error.into(),
+            AuthError::Value(error) => error.into(),
+            error => Self::Failed(error.to_string()),
         }
     }
 }

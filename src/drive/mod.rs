@@ -9,6 +9,7 @@
 //!
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them
+//! - `rights`: what a requester may change and see; `seen`: lookups and lists as he sees them
 //! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
 //! - `folder_keys`: which index rows are those of the files below a folder
 //! - `background`, `gc`: work that nobody waits for; content files that no name reaches
@@ -18,6 +19,9 @@
 //! - `subtree`: moving and deleting whole directories
 //! - `query`: files by time and by name
 //! - `metrics`: what operators see of all this
+//! - `rooms`: what all handles of a drive share; `user_drive`: the operations, for one requester
+//!
+//! [`Drive`] itself has no operation on files and directories: [`Drive::for_requester`] says first who asks.
 
 mod attempts;
 mod background;
@@ -34,14 +38,16 @@ mod namespace;
 mod open;
 mod query;
 mod recovery;
+mod rights;
+mod rooms;
+mod seen;
 pub mod settings;
 mod subtree;
+mod user_drive;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures_util::Stream;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
@@ -54,6 +60,7 @@ pub use model::{
 };
 pub use query::stored::{StoredFiles, TimePage};
 pub use settings::{Settings, Thresholds};
+pub use user_drive::UserDrive;
 
 use background::Background;
 use commit::Committer;
@@ -61,49 +68,26 @@ use commit::copy::{Copier, folders_at_a_time};
 use folder_keys::FolderKeys;
 use gate::Gate;
 use gc::ContentGc;
-use index_changes::IndexChanges;
 use metrics::DriveMetrics;
 use namespace::Namespace;
-use namespace::dir_paths::{DirPathCache, MoveEpoch};
+use namespace::dir_paths::DirPathCache;
 use namespace::live_dirs::LiveDirs;
 use query::source::QuerySource;
 use recovery::Recovery;
-use recovery::active::{ActiveOps, RecordPasses};
+use recovery::active::RecordPasses;
+use rooms::{Parts, Rooms};
 
+use crate::auth::Requester;
 use crate::budget::Budget;
 use crate::content::disk::{Disk, LocalDisk};
-use crate::content::{Body, Content, RemovalPause};
-use crate::schema::dir::FileEntry;
-use crate::schema::{DrivePath, FileId, Timestamp};
+use crate::content::{Content, RemovalPause};
+use crate::schema::{DrivePath, FileId};
 use crate::table::Tables;
 
 /// The drive. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Drive {
     rooms: Arc<Rooms>,
-}
-
-struct Rooms {
-    committer: Arc<Committer>,
-    copier: Copier,
-    queries: QuerySource,
-    parts: Parts,
-}
-
-/// What all handles of one drive have in common, whichever handle of the store they use.
-#[derive(Clone)]
-struct Parts {
-    content: Content,
-    memory: Budget,
-    active: Arc<ActiveOps>,
-    gc: Arc<ContentGc>,
-    index_changes: Arc<IndexChanges>,
-    file_moves: Arc<MoveEpoch>,
-    removals: Arc<MoveEpoch>,
-    folder_keys: Arc<FolderKeys>,
-    folder_copies: Arc<Semaphore>,
-    metrics: DriveMetrics,
-    settings: Settings,
 }
 
 impl Drive {
@@ -215,114 +199,14 @@ impl Drive {
         &self.rooms.committer.namespace
     }
 
-    /// The file or directory at a path.
-    pub async fn stat(&self, path: &DrivePath) -> Result<Node> {
-        namespace::lookup::stat(self.namespace(), path).await
+    /// The drive as this requester sees it: all operations on files and directories are his.
+    pub fn for_requester(&self, requester: Requester) -> UserDrive {
+        UserDrive { rooms: self.rooms.clone(), requester }
     }
 
-    /// A page of the children of a directory.
-    pub async fn list(&self, path: &DrivePath, query: &ListQuery) -> Result<Listing> {
-        namespace::list::list(self.namespace(), path, query).await
-    }
-
-    /// As [`list`](Self::list), not decoded.
-    pub async fn list_stored(&self, path: &DrivePath, query: &ListQuery) -> Result<StoredListing> {
-        namespace::list::list_stored(self.namespace(), path, query).await
-    }
-
-    /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
-    pub async fn files_by_time(&self, query: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
-        self.page_by_time(query).await?.decoded()
-    }
-
-    /// As [`files_by_time`](Self::files_by_time), not decoded if the files can be taken as they are stored.
-    pub async fn page_by_time(&self, query: &TimeQuery) -> Result<TimePage> {
-        query::page_by_time(&self.rooms.queries, query).await
-    }
-
-    /// Files by name anywhere, ordered by folded name, then by id.
-    pub async fn files_by_name(&self, query: &NameQuery) -> Result<FilePage<(String, FileId)>> {
-        query::files_by_name(&self.rooms.queries, query).await
-    }
-
-    /// One version of a file: attributes and content belong together.
-    pub async fn open_file(&self, path: &DrivePath) -> Result<OpenFile> {
-        open::open_file(self.namespace(), &self.rooms.parts.content, path).await
-    }
-
-    /// The content of the version that was found at `path`;
-    /// [`ContentError::Gone`](crate::content::ContentError::Gone) if it was replaced since.
-    pub async fn content(&self, path: &DrivePath, entry: &FileEntry) -> Result<Body> {
-        open::open_content(self.namespace(), &self.rooms.parts.content, path, entry).await
-    }
-
-    /// Stores a file under this path, a new one or a new version. The body is polled only if the file would be stored
-    /// as things are then. Dropping the future before the body has ended stores nothing; later, the rest runs in a task.
-    /// Poll it until it ends, or drop it: in between it may have locks that others wait for.
-    ///
-    /// The new version is durable when this returns. On [`DriveError::Unknown`] it may be stored or not.
-    pub async fn put<E>(
-        &self,
-        path: &DrivePath,
-        options: PutOptions,
-        body: impl Stream<Item = std::result::Result<Bytes, E>>,
-    ) -> std::result::Result<Written, PutError<E>> {
-        commit::put::put(&self.rooms.committer, path, options, body).await
-    }
-
-    /// Reads the body of an upload, which [`ReceivedUpload::store`] then stores. For uploads whose bodies come one after
-    /// the other, such as the members of a tar: while one is read, those before it are stored, and share their commits.
-    ///
-    /// The body of a small file is read even if the file would not be stored as things are then.
-    pub async fn receive<E>(
-        &self,
-        path: &DrivePath,
-        options: PutOptions,
-        body: impl Stream<Item = std::result::Result<Bytes, E>>,
-    ) -> std::result::Result<ReceivedUpload, PutError<E>> {
-        commit::put::receive(&self.rooms.committer, path, options, body).await
-    }
-
-    /// Whether files may be stored below a directory, as things are now. It is made with its first file if it is missing.
-    pub async fn check_below(&self, path: &DrivePath) -> Result<()> {
-        commit::put::check_below(&self.rooms.committer, path).await
-    }
-
-    /// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.
-    pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
-        commit::mkdir::mkdir(&self.rooms.committer, path, creator, parents).await
-    }
-
-    /// Deletes a file.
-    pub async fn delete(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
-        commit::delete::delete(&self.rooms.committer, path, condition).await
-    }
-
-    /// Removes a directory that is empty.
-    pub async fn rmdir(&self, path: &DrivePath) -> Result<()> {
-        commit::delete::rmdir(&self.rooms.committer, path).await
-    }
-
-    /// Deletes a directory with all that it holds.
-    pub async fn delete_subtree(&self, path: &DrivePath) -> Result<()> {
-        subtree::delete_subtree(&self.rooms.committer, path).await
-    }
-
-    /// Moves a file or a directory: it keeps its id, times, creator and type. With `overwrite` a file may replace
-    /// a file.
-    pub async fn move_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Written> {
-        subtree::move_node(&self.rooms.committer, from, to, overwrite).await
-    }
-
-    /// Copies a file, or a directory with all that it holds, which is not atomic: see `commit/copy.rs`.
-    pub async fn copy_node(
-        &self,
-        from: &DrivePath,
-        to: &DrivePath,
-        overwrite: bool,
-        creator: &str,
-    ) -> Result<(Written, Option<CopyStats>)> {
-        self.rooms.copier.copy_node(from, to, overwrite, creator).await
+    /// The drive for the work of the server itself, and for everyone if the drive has no users.
+    pub fn unrestricted(&self) -> UserDrive {
+        self.for_requester(Requester::unrestricted())
     }
 
     /// Adds what operators see of the drive, under `rowdrive_drive_`.
@@ -343,7 +227,7 @@ impl Drive {
 
     /// Whether the store answers.
     pub async fn ready(&self) -> Result<()> {
-        self.stat(&DrivePath::root()).await.map(|_| ())
+        namespace::lookup::stat(self.namespace(), &DrivePath::root()).await.map(|_| ())
     }
 
     /// Whether changes are taken at all: an error stays until another process opens the drive.

@@ -10,13 +10,14 @@ use super::Committer;
 use super::mkdir::mkdir;
 use super::put::{NewVersion, PutRules, StagedVersion, stage};
 use super::target::{check_target, split_target};
+use crate::auth::Requester;
 use crate::budget::{Budget, WAIT};
 use crate::content::{ContentError, StagedContent};
 use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::model::{Condition, CopyStats, ListQuery, Node, NodeKind, Written};
-use crate::drive::namespace::list::list;
-use crate::drive::namespace::lookup::{lookup, stat};
-use crate::drive::open::open_content;
+use crate::drive::namespace::lookup::lookup;
+use crate::drive::rights::{Look, Rights};
+use crate::drive::seen::{list, open_content, source_of_copy, stat};
 use crate::drive::settings::TRIES;
 use crate::schema::dir::FileEntry;
 use crate::schema::{DrivePath, Name, file};
@@ -30,6 +31,14 @@ const FOLDER: usize = 8 << 20;
 /// How many directories are copied at a time, with so much memory for requests: at least two.
 pub fn folders_at_a_time(memory: usize) -> usize {
     (memory / FOLDER).clamp(2, 64)
+}
+
+/// Who copies, and how.
+#[derive(Clone, Copy)]
+pub struct CopyOptions<'a> {
+    pub requester: &'a Requester,
+    pub overwrite: bool,
+    pub creator: &'a str,
 }
 
 /// A directory that is not wholly copied: its files first, then its directories one by one, each with its whole subtree.
@@ -112,19 +121,22 @@ impl Copier {
         &self,
         from: &DrivePath,
         to: &DrivePath,
-        overwrite: bool,
-        creator: &str,
+        options: CopyOptions<'_>,
     ) -> Result<(Written, Option<CopyStats>)> {
         if from.is_root() {
             return Err(DriveError::Root);
         }
-        split_target(from, to)?;
-        match stat(&self.committer.namespace, from).await? {
-            Node::File { .. } => Ok((self.copy_file(from, to, overwrite, creator).await?, None)),
+        let (parent, _) = split_target(from, to)?;
+        let ns = &self.committer.namespace;
+        let source = source_of_copy(ns, options.requester, from).await?;
+        // Before anything is read of the content. Each commit decides anew, and is guarded.
+        let _may_write = Rights::read(ns, options.requester).await?.write_from(from, &parent).await?;
+        match source {
+            Node::File { .. } => Ok((self.copy_file(from, to, options).await?, None)),
             // It would be merged into a directory above it, and might replace its own files before they are copied.
             Node::Directory { .. } if from.is_within(to) => Err(DriveError::Exists),
             Node::Directory { .. } => {
-                let (made, copied) = self.copy_directory(from, to, overwrite, creator).await?;
+                let (made, copied) = self.copy_directory(from, to, options).await?;
                 Ok((made, Some(copied)))
             }
         }
@@ -134,14 +146,13 @@ impl Copier {
         &self,
         from: &DrivePath,
         to: &DrivePath,
-        overwrite: bool,
-        creator: &str,
+        options: CopyOptions<'_>,
     ) -> Result<(Written, CopyStats)> {
         // The copy of a directory needs a little memory beside its files, for which it takes no permit of the budget: if
         // all directories had one, their files could wait for permits for ever. So few directories are copied at once.
         let place = tokio::time::timeout(WAIT, self.folders.acquire()).await;
         let _place = place.map_err(|_| DriveError::NoMemory)?;
-        let made = self.make_target(to, overwrite, creator).await?;
+        let made = self.make_target(to, options.overwrite, options).await?;
         let copied = CopyStats { directories: u64::from(made.new), ..CopyStats::default() };
         let mut tally = CopyTally { copied, ..CopyTally::default() };
         // The directories that are not wholly copied, the deepest last: one for each level.
@@ -150,7 +161,7 @@ impl Copier {
         while let Some(level) = levels.pop() {
             let limit = if level.kind == NodeKind::File { self.committer.namespace.limits.children_copied } else { 1 };
             let ask = ListQuery { kind: Some(level.kind), prefix: String::new(), after: level.after.clone(), limit };
-            let page = match list(&self.committer.namespace, &level.from, &ask).await {
+            let page = match list(&self.committer.namespace, options.requester, &level.from, &ask).await {
                 // Removed or moved meanwhile.
                 Err(DriveError::NotFound) if level.from != *source => continue,
                 // Its directories may be readable even if its files are not.
@@ -174,13 +185,17 @@ impl Copier {
                     Node::File { entry, .. } => files.push((name, entry)),
                 }
             }
-            self.copy_files(&level, files, overwrite, creator, &mut tally).await?;
+            self.copy_files(&level, files, options, &mut tally).await?;
             levels.extend(level.rest(page.next));
             if let Some(directory) = directory {
-                let made = self.make_target(&directory.to, true, creator).await?;
+                let made = self.make_target(&directory.to, true, options).await?;
                 tally.copied.directories += u64::from(made.new);
                 levels.push(directory);
             }
+        }
+        // If the right has ended meanwhile, directories were skipped as if they had been removed.
+        if !Look::at(&self.committer.namespace, options.requester, source).await?.sight.is_whole() {
+            return Err(DriveError::NotFound);
         }
         Ok((made, tally.into_result()?))
     }
@@ -190,13 +205,12 @@ impl Copier {
         &self,
         Level { from, to, .. }: &Level,
         files: Vec<(Name, FileEntry)>,
-        overwrite: bool,
-        creator: &str,
+        options: CopyOptions<'_>,
         tally: &mut CopyTally,
     ) -> Result<()> {
         let copies = files.into_iter().map(|(name, entry)| async move {
             let (source, target) = (from.join(&name)?, to.join(&name).map_err(|_| DriveError::Outgrown)?);
-            match self.copy_missing(&source, &target, &entry, overwrite, creator).await {
+            match self.copy_missing(&source, &target, &entry, options).await {
                 Err(error) if is_damage(&error) => Ok(Err((source, error))),
                 done => done.map(Ok),
             }
@@ -222,21 +236,20 @@ impl Copier {
         from: &DrivePath,
         to: &DrivePath,
         entry: &FileEntry,
-        overwrite: bool,
-        creator: &str,
+        options: CopyOptions<'_>,
     ) -> Result<Option<Written>> {
-        if self.has_same(to, entry).await? {
+        if self.has_same(to, entry, options.requester).await? {
             return Ok(None);
         }
-        match self.copy_file(from, to, overwrite, creator).await {
+        match self.copy_file(from, to, options).await {
             Err(DriveError::NotFound) => Ok(None),
             made => made.map(Some),
         }
     }
 
     /// Makes the target directory; with `merge` it may exist.
-    async fn make_target(&self, to: &DrivePath, merge: bool, creator: &str) -> Result<Written> {
-        match mkdir(&self.committer, to, creator, false).await {
+    async fn make_target(&self, to: &DrivePath, merge: bool, options: CopyOptions<'_>) -> Result<Written> {
+        match mkdir(&self.committer, options.requester, to, options.creator, false).await {
             Ok(made) if made.new || merge => Ok(made),
             Ok(_) | Err(DriveError::IsFile) => Err(DriveError::Exists),
             Err(error) => Err(error),
@@ -244,8 +257,8 @@ impl Copier {
     }
 
     /// Whether the target path has a file of the same digest and `modified`.
-    async fn has_same(&self, target: &DrivePath, source: &FileEntry) -> Result<bool> {
-        match stat(&self.committer.namespace, target).await {
+    async fn has_same(&self, target: &DrivePath, source: &FileEntry, requester: &Requester) -> Result<bool> {
+        match stat(&self.committer.namespace, requester, target).await {
             Ok(Node::File { entry, .. }) => {
                 let (existing, copied) = (&entry.attributes, &source.attributes);
                 Ok(existing.digest == copied.digest && existing.modified == copied.modified)
@@ -255,16 +268,23 @@ impl Copier {
         }
     }
 
-    async fn copy_file(&self, from: &DrivePath, to: &DrivePath, overwrite: bool, creator: &str) -> Result<Written> {
+    async fn copy_file(&self, from: &DrivePath, to: &DrivePath, options: CopyOptions<'_>) -> Result<Written> {
+        let CopyOptions { requester, overwrite, creator } = options;
         // Checked before the content is copied, and again by the commit.
         let (parent, name) = to.split().ok_or(DriveError::Exists)?;
         let target = lookup(&self.committer.namespace, &parent, &name).await?;
         check_target(&self.committer.namespace, &target, &parent, overwrite).await?;
-        let (staged, attributes) = self.copy_content(from).await?;
+        let (staged, attributes) = self.copy_content(requester, from).await?;
         let new =
             NewVersion { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
-        let rules = PutRules { condition: Condition::default(), parents: false, replace: overwrite };
-        let version = StagedVersion { path: to.clone(), staged, new, rules, found: Some(target) };
+        let rules = PutRules {
+            source: Some(from.clone()),
+            condition: Condition::default(),
+            parents: false,
+            replace: overwrite,
+        };
+        let requester = requester.clone();
+        let version = StagedVersion { requester, path: to.clone(), staged, new, rules, found: Some(target) };
         match version.store(&self.committer).await {
             Err(DriveError::IsDirectory) => Err(DriveError::Exists),
             other => other,
@@ -272,9 +292,10 @@ impl Copier {
     }
 
     /// Stages a copy of a file's content. Every byte of it is verified.
-    async fn copy_content(&self, from: &DrivePath) -> Result<(StagedContent, file::Attributes)> {
+    async fn copy_content(&self, requester: &Requester, from: &DrivePath) -> Result<(StagedContent, file::Attributes)> {
         for _ in 0..TRIES {
-            let Node::File { path, entry } = stat(&self.committer.namespace, from).await? else {
+            let ns = &self.committer.namespace;
+            let Node::File { path, entry } = stat(ns, requester, from).await? else {
                 return Err(DriveError::IsDirectory);
             };
             let attributes = entry.attributes.clone();
@@ -283,7 +304,7 @@ impl Copier {
             let memory = usize::try_from(attributes.size).unwrap_or(usize::MAX).saturating_mul(2).min(COPYING);
             let permit = tokio::time::timeout(WAIT, self.memory.take(memory)).await;
             let permit = permit.map_err(|_| DriveError::NoMemory)?;
-            let body = match open_content(&self.committer.namespace, &self.committer.content, &path, &entry).await {
+            let body = match open_content(ns, &self.committer.content, requester, &path, &entry).await {
                 // Replaced meanwhile: copy the new version.
                 Err(DriveError::Content(ContentError::Gone(_))) => continue,
                 body => body?,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Committer, Decision};
+use crate::auth::Requester;
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, Result};
 use crate::drive::file_rows::drop_version;
@@ -10,20 +11,31 @@ use crate::drive::model::Condition;
 use crate::drive::namespace::lookup::{LiveDir, Versioned, lookup};
 use crate::drive::namespace::resolve::no_parent;
 use crate::drive::namespace::visibility;
+use crate::drive::rights::Rights;
 use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::schema::{DrivePath, Name, dir_parent};
 use crate::table::{Change, Check, Column, ConditionalRow, Plan, RowChange, RowQuery};
 
 /// Deletes a file.
-pub async fn delete(committer: &Arc<Committer>, path: &DrivePath, condition: &Condition) -> Result<()> {
-    let (this, path, condition) = (committer.clone(), path.clone(), condition.clone());
-    let delete = |caller| async move { delete_file(&this, &path, &condition, &caller).await };
+pub async fn delete(
+    committer: &Arc<Committer>,
+    requester: &Requester,
+    path: &DrivePath,
+    condition: &Condition,
+) -> Result<()> {
+    let (this, requester, path, condition) = (committer.clone(), requester.clone(), path.clone(), condition.clone());
+    let delete = |caller| async move { delete_file(&this, &requester, &path, &condition, &caller).await };
     committer.gate.run_to_end(delete).await
 }
 
-async fn delete_file(committer: &Committer, path: &DrivePath, condition: &Condition, caller: &Caller) -> Result<()> {
-    let (parent, name) = path.split().ok_or(DriveError::Root)?;
-    let decide = |_| decide_delete(committer, &parent, &name, condition);
+async fn delete_file(
+    committer: &Committer,
+    requester: &Requester,
+    path: &DrivePath,
+    condition: &Condition,
+    caller: &Caller,
+) -> Result<()> {
+    let decide = |_| decide_delete(committer, requester, path, condition);
     let deleted = committer.until_committed(caller, decide).await?;
     committer.unlink_dropped(Some(&deleted));
     Ok(())
@@ -32,10 +44,12 @@ async fn delete_file(committer: &Committer, path: &DrivePath, condition: &Condit
 /// The plan, and the version that it deletes.
 async fn decide_delete(
     committer: &Committer,
-    parent: &DrivePath,
-    name: &Name,
+    requester: &Requester,
+    path: &DrivePath,
     condition: &Condition,
 ) -> Result<Decision<'static, Versioned<FileEntry>>> {
+    let (parent, name) = &path.split().ok_or(DriveError::Root)?;
+    let permission = Rights::read(&committer.namespace, requester).await?.take(path).await?;
     let found = lookup(&committer.namespace, parent, name).await?;
     let Some(live) = &found.parent else {
         return Err(match no_parent(&committer.namespace, parent).await {
@@ -56,27 +70,32 @@ async fn decide_delete(
     let mut checks = live.checks();
     checks.push(found.file_check(name));
     let changes = vec![Change::delete(dir::SUB, dir::file_qualifier(name))];
-    let plan = Plan {
+    let mut plan = Plan {
         guarded: vec![ConditionalRow { table: dir::TABLE, row: parent.key(), checks, changes }],
         finish: drop_version(&file.value, live.id, name),
         ..Plan::default()
     };
+    permission.guard(&mut plan);
     Ok(Decision::Commit { plan, change: None, content: None, answer: file.clone() })
 }
 
 /// Deletes a directory that is empty.
-pub async fn rmdir(committer: &Arc<Committer>, path: &DrivePath) -> Result<()> {
-    let (this, path) = (committer.clone(), path.clone());
-    let remove = |caller| async move { remove_directory(&this, &path, &caller).await };
+pub async fn rmdir(committer: &Arc<Committer>, requester: &Requester, path: &DrivePath) -> Result<()> {
+    let (this, requester, path) = (committer.clone(), requester.clone(), path.clone());
+    let remove = |caller| async move { remove_directory(&this, &requester, &path, &caller).await };
     committer.gate.run_to_end(remove).await
 }
 
-async fn remove_directory(committer: &Committer, path: &DrivePath, caller: &Caller) -> Result<()> {
-    let (parent, name) = path.split().ok_or(DriveError::Root)?;
+async fn remove_directory(
+    committer: &Committer,
+    requester: &Requester,
+    path: &DrivePath,
+    caller: &Caller,
+) -> Result<()> {
     // IMPORTANT: around the commit, so that no reader takes the directory for live that it has found before.
     let removals = &committer.namespace.live_dirs.removals;
     removals.begin();
-    let removed = committer.until_committed(caller, |_| decide_rmdir(committer, path, &parent, &name)).await;
+    let removed = committer.until_committed(caller, |_| decide_rmdir(committer, requester, path)).await;
     // A removal of unknown outcome may yet happen: it never ends, so that no directory counts as known any more.
     if !matches!(removed, Err(DriveError::Unknown { .. })) {
         removals.end();
@@ -84,12 +103,9 @@ async fn remove_directory(committer: &Committer, path: &DrivePath, caller: &Call
     removed
 }
 
-async fn decide_rmdir(
-    committer: &Committer,
-    path: &DrivePath,
-    parent: &DrivePath,
-    name: &Name,
-) -> Result<Decision<'static, ()>> {
+async fn decide_rmdir(committer: &Committer, requester: &Requester, path: &DrivePath) -> Result<Decision<'static, ()>> {
+    let (parent, name) = &path.split().ok_or(DriveError::Root)?;
+    let permission = Rights::read(&committer.namespace, requester).await?.take(path).await?;
     let found = lookup(&committer.namespace, parent, name).await?;
     let Some(live) = &found.parent else {
         return Err(match no_parent(&committer.namespace, parent).await {
@@ -106,7 +122,8 @@ async fn decide_rmdir(
     let Some(child) = LiveDir::from_row(&row)?.filter(|child| child.id == directory.value.id) else {
         return Ok(Decision::Again);
     };
-    let plan = rmdir_plan(parent, live, name, directory, path, &child);
+    let mut plan = rmdir_plan(parent, live, name, directory, path, &child);
+    permission.guard(&mut plan);
     Ok(Decision::Commit { plan, change: None, content: None, answer: () })
 }
 

@@ -12,6 +12,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
 use super::{Committer, Decision, Ids};
+use crate::auth::Requester;
 use crate::budget::WAIT;
 use crate::content::{INLINE, StagedContent, Upload};
 use crate::drive::attempts::Caller;
@@ -21,6 +22,7 @@ use crate::drive::index_changes::IndexChange;
 use crate::drive::model::{Condition, Node, PutOptions, Written};
 use crate::drive::namespace::lookup::{NameLookup, lookup, no_directory};
 use crate::drive::namespace::resolve::{Resolution, ResolvedParent, resolve, resolve_parent};
+use crate::drive::rights::Rights;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{Attributes, ContentLocation, Digest};
 use crate::schema::{DrivePath, FileId, Name, StayId, Timestamp};
@@ -35,6 +37,8 @@ pub struct NewVersion {
 
 /// When a version may be stored.
 pub struct PutRules {
+    /// The file of which this is a copy: the requester may read it until the commit.
+    pub source: Option<DrivePath>,
     pub condition: Condition,
     /// Whether missing parents are made.
     pub parents: bool,
@@ -45,6 +49,7 @@ pub struct PutRules {
 /// An upload whose body has come in, and which no row names yet. Dropping it stores nothing.
 pub struct ReceivedUpload {
     committer: Arc<Committer>,
+    requester: Requester,
     path: DrivePath,
     upload: Upload,
     digests: Vec<Digest>,
@@ -66,12 +71,14 @@ impl ReceivedUpload {
         if self.digests.iter().any(|digest| *digest != staged.digest) {
             return Err(DriveError::DigestMismatch(staged.digest));
         }
-        Ok(StagedVersion { path: self.path, staged, new: self.new, rules: self.rules, found: self.found })
+        let Self { requester, path, new, rules, found, .. } = self;
+        Ok(StagedVersion { requester, path, staged, new, rules, found })
     }
 }
 
 /// A version whose content is staged, to be stored under a path.
 pub struct StagedVersion {
+    pub requester: Requester,
     pub path: DrivePath,
     pub staged: StagedContent,
     pub new: NewVersion,
@@ -93,37 +100,40 @@ impl StagedVersion {
     }
 }
 
-/// See [`Drive::put`](crate::drive::Drive::put). The caller polls it until it ends, or drops it.
+/// See [`UserDrive::put`](crate::drive::UserDrive::put). The caller polls it until it ends, or drops it.
 pub async fn put<E>(
     committer: &Arc<Committer>,
+    requester: &Requester,
     path: &DrivePath,
     options: PutOptions,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
 ) -> std::result::Result<Written, PutError<E>> {
     // IMPORTANT: refuse all that can be refused before the body is polled. Over HTTP the first poll sends `100 Continue`,
     // which makes the client send the body.
-    let found = check_early(committer, path, &PutRules::of(&options)).await?;
-    let received = take_in(committer, path, options, body).await?;
+    let found = check_early(committer, requester, path, &PutRules::of(&options)).await?;
+    let received = take_in(committer, requester, path, options, body).await?;
     let version = ReceivedUpload { found: Some(found), ..received }.stage().await?;
     Ok(version.store_here(committer).await?)
 }
 
-/// See [`Drive::receive`](crate::drive::Drive::receive).
+/// See [`UserDrive::receive`](crate::drive::UserDrive::receive).
 pub async fn receive<E>(
     committer: &Arc<Committer>,
+    requester: &Requester,
     path: &DrivePath,
     options: PutOptions,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
 ) -> std::result::Result<ReceivedUpload, PutError<E>> {
     // A content file would be written in vain.
     if options.length.is_none_or(|length| length > INLINE as u64) {
-        check_early(committer, path, &PutRules::of(&options)).await?;
+        check_early(committer, requester, path, &PutRules::of(&options)).await?;
     }
-    take_in(committer, path, options, body).await
+    take_in(committer, requester, path, options, body).await
 }
 
 async fn take_in<E>(
     committer: &Arc<Committer>,
+    requester: &Requester,
     path: &DrivePath,
     options: PutOptions,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
@@ -132,12 +142,14 @@ async fn take_in<E>(
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
     let upload = read_body(committer.content.upload(), length, body).await?;
     let new = NewVersion { mime, creator, modified };
-    let (committer, path) = (committer.clone(), path.clone());
-    Ok(ReceivedUpload { committer, path, upload, digests, new, rules, found: None })
+    let (committer, requester, path) = (committer.clone(), requester.clone(), path.clone());
+    Ok(ReceivedUpload { committer, requester, path, upload, digests, new, rules, found: None })
 }
 
 /// Checks that files may be stored below a directory, which is there or can be made, as things are now.
-pub async fn check_below(committer: &Committer, path: &DrivePath) -> Result<()> {
+pub async fn check_below(committer: &Committer, requester: &Requester, path: &DrivePath) -> Result<()> {
+    // Nothing is written, so nothing is guarded.
+    let _may_write = Rights::read(&committer.namespace, requester).await?.write_in(path).await?;
     match resolve(&committer.namespace, path).await? {
         Resolution::Open { .. } => Ok(committer.namespace.tables.has_space().await?),
         Resolution::File => Err(DriveError::ParentIsFile),
@@ -145,8 +157,15 @@ pub async fn check_below(committer: &Committer, path: &DrivePath) -> Result<()> 
 }
 
 /// Checks now what the commit will check again, so that a refused upload is not sent. Returns what it has read of the name.
-async fn check_early(committer: &Committer, path: &DrivePath, rules: &PutRules) -> Result<NameLookup> {
+async fn check_early(
+    committer: &Committer,
+    requester: &Requester,
+    path: &DrivePath,
+    rules: &PutRules,
+) -> Result<NameLookup> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
+    // The commit decides anew, and is guarded.
+    let _may_write = Rights::read(&committer.namespace, requester).await?.write_in(&parent).await?;
     let found = lookup(&committer.namespace, &parent, &name).await?;
     let missing = match found.parent {
         Some(_) => false,
@@ -185,14 +204,14 @@ async fn read_body<E>(
 }
 
 async fn create_file(committer: Arc<Committer>, version: StagedVersion, caller: Caller) -> Result<Written> {
-    let StagedVersion { path, staged, new, rules, found } = version;
+    let StagedVersion { requester, path, staged, new, rules, found } = version;
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     let found = Mutex::new(found.filter(|found| found.parent.is_some()));
     let stored = committer.until_committed(&caller, |ids| {
         // The checks of the plan are of what was read, whenever that was: if it is no longer so, the plan is refused, and
         // the next attempt reads again.
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
-        decide(&committer, (&parent, &name), (ids, found), &staged, &new, &rules)
+        decide((&committer, &requester), (&parent, &name), (ids, found), &staged, &new, &rules)
     });
     match stored.await {
         Ok((entry, found)) => Ok(committed(&committer, path, entry, found).await),
@@ -223,7 +242,7 @@ async fn committed(committer: &Committer, path: DrivePath, entry: FileEntry, fou
 
 /// The plan, the entry that it puts, and what the name was before. Reads the name, unless it was `found` before.
 async fn decide<'a>(
-    committer: &Committer,
+    (committer, requester): (&Committer, &Requester),
     (parent, name): (&DrivePath, &Name),
     (ids, found): (Ids, Option<NameLookup>),
     staged: &'a StagedContent,
@@ -233,6 +252,11 @@ async fn decide<'a>(
     if ids == Ids::New {
         staged.rename(FileId::random()).await?;
     }
+    let rights = Rights::read(&committer.namespace, requester).await?;
+    let permissions = match &rules.source {
+        None => vec![rights.write_in(parent).await?],
+        Some(source) => vec![rights.write_from(source, parent).await?, rights.read_file(source).await?],
+    };
     let mut found = match found {
         Some(found) => found,
         None => lookup(&committer.namespace, parent, name).await?,
@@ -253,7 +277,8 @@ async fn decide<'a>(
         location: staged.location(),
     };
     let entry = FileEntry { id: staged.id(), stay: StayId::CREATED, attributes };
-    let plan = put_plan(&resolved, &found, name, &entry, staged.inline());
+    let mut plan = put_plan(&resolved, &found, name, &entry, staged.inline());
+    permissions.iter().for_each(|permission| permission.guard(&mut plan));
     let replaces = found.file.as_ref().map(|old| old.value.id);
     let change = replaces.map(|old| IndexChange::new(staged.id(), Some(old), false, &plan.prepare));
     Ok(Decision::Commit { plan, change, content: Some(staged), answer: (entry, found) })
@@ -261,7 +286,7 @@ async fn decide<'a>(
 
 impl PutRules {
     fn of(options: &PutOptions) -> Self {
-        Self { condition: options.condition.clone(), parents: options.parents, replace: true }
+        Self { source: None, condition: options.condition.clone(), parents: options.parents, replace: true }
     }
 
     /// `missing`: whether parents are missing.

@@ -2,12 +2,14 @@
 
 use super::target::{check_target, split_target};
 use super::{Committer, Decision};
+use crate::auth::Requester;
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, Result};
 use crate::drive::file_rows::drop_version;
 use crate::drive::index_changes::IndexChange;
 use crate::drive::model::{Node, Written};
 use crate::drive::namespace::lookup::{LiveDir, NameLookup, Versioned, lookup, no_directory};
+use crate::drive::rights::Rights;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{self, FilePosition};
 use crate::schema::index::IndexRows;
@@ -24,6 +26,7 @@ pub enum Renamed {
 
 /// Source and target, split into parent and name.
 struct Paths<'a> {
+    from: &'a DrivePath,
     to: &'a DrivePath,
     source: (DrivePath, Name),
     target: (DrivePath, Name),
@@ -42,14 +45,15 @@ struct End<'a> {
 /// to its end.
 pub async fn rename_file(
     committer: &Committer,
+    requester: &Requester,
     from: &DrivePath,
     to: &DrivePath,
     overwrite: bool,
     caller: &Caller,
 ) -> Result<Renamed> {
     let source = from.split().ok_or(DriveError::Root)?;
-    let paths = Paths { to, source, target: split_target(from, to)?, overwrite };
-    let (renamed, replaced) = committer.until_committed(caller, |_| decide(committer, &paths)).await?;
+    let paths = Paths { from, to, source, target: split_target(from, to)?, overwrite };
+    let (renamed, replaced) = committer.until_committed(caller, |_| decide(committer, requester, &paths)).await?;
     committer.unlink_dropped(replaced.as_ref());
     Ok(renamed)
 }
@@ -57,10 +61,13 @@ pub async fn rename_file(
 /// The plan, and the version that it replaces.
 async fn decide(
     committer: &Committer,
+    requester: &Requester,
     paths: &Paths<'_>,
 ) -> Result<Decision<'static, (Renamed, Option<Versioned<FileEntry>>)>> {
     let ns = &committer.namespace;
     let ((from_parent, from_name), (to_parent, to_name)) = (&paths.source, &paths.target);
+    let rights = Rights::read(ns, requester).await?;
+    let take = rights.take(paths.from).await?;
     let source = lookup(ns, from_parent, from_name).await?;
     if source.parent.is_some() && source.directory.is_some() {
         return Ok(Decision::Answer((Renamed::IsDirectory, None)));
@@ -68,6 +75,7 @@ async fn decide(
     let (Some(source_live), Some(file)) = (&source.parent, &source.file) else {
         return Err(DriveError::NotFound);
     };
+    let put = rights.write_from(paths.from, to_parent).await?;
     let target = lookup(ns, to_parent, to_name).await?;
     // Source and target are read at two instants: another request may have moved this file to the target in between. Then
     // the lookup of the source is out of date, and the file at the target may be this file itself: decide again.
@@ -87,7 +95,9 @@ async fn decide(
     // IMPORTANT: every attempt draws a new stay. It is the qualifier of the index entries, so deleting those of a refused
     // attempt can never delete those of another attempt.
     let moved = FileEntry { stay: StayId::random(), ..file.value.clone() };
-    let plan = rename_plan(&source_end, &target_end, file, &moved);
+    let mut plan = rename_plan(&source_end, &target_end, file, &moved);
+    take.guard(&mut plan);
+    put.guard(&mut plan);
     let replaces = target.file.as_ref().map(|replaced| replaced.value.id);
     let change = IndexChange::new(moved.id, replaces, true, &plan.prepare);
     let node = Node::File { path: paths.to.clone(), entry: moved };

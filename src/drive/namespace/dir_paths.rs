@@ -13,6 +13,8 @@ use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use uuid::Uuid;
 
+use super::scope::Scope;
+use crate::auth::DirChain;
 use crate::drive::error::Result;
 use crate::drive::settings::USUAL_PATH_BYTES;
 use crate::schema::dir_parent::{self, DirParent};
@@ -45,9 +47,19 @@ impl DirPath {
         size_of::<Self>() + size_of_val(&*self.links) + self.path.as_ref().map_or(0, |path| path.as_str().len())
     }
 
-    /// Whether the directory is `scope` or below it.
-    pub fn is_within(&self, scope: DirId) -> bool {
-        scope == DirId::ROOT || self.links.iter().any(|(id, _)| *id == scope)
+    /// The directories of the path, from the root down. Only of a path that is whole.
+    pub fn chain(&self) -> Result<DirChain> {
+        let (mut chain, mut at) = (DirChain::root(), DrivePath::root());
+        for (id, link) in self.links.iter().rev() {
+            at = at.join(&link.name)?;
+            chain.push(at.clone(), *id);
+        }
+        Ok(chain)
+    }
+
+    /// Whether the directory is within the scope.
+    pub fn is_within(&self, scope: &Scope) -> bool {
+        scope.is_everything() || self.links.iter().any(|(id, _)| scope.names(*id))
     }
 }
 

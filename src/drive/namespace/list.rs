@@ -6,17 +6,10 @@ use bytes::Bytes;
 
 use super::{Namespace, visibility};
 use crate::drive::error::Result;
-use crate::drive::model::{ListQuery, Listing, Node, NodeKind, StoredListing};
+use crate::drive::model::{ListQuery, Node, NodeKind, StoredListing};
 use crate::schema::DrivePath;
 use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::table::{Cell, Page, PageQuery};
-
-/// A page of the children of a directory.
-pub async fn list(ns: &Namespace, path: &DrivePath, ask: &ListQuery) -> Result<Listing> {
-    let listing = list_stored(ns, path, ask).await?;
-    let nodes = listing.nodes().map(|node| node?.to_owned()).collect::<Result<_>>()?;
-    Ok(Listing { nodes, next: listing.next })
-}
 
 /// A page of the children of a directory, not decoded.
 ///

@@ -44,6 +44,13 @@ pub struct LiveEpoch {
     removals: u64,
 }
 
+impl LiveEpoch {
+    /// The epoch of subtree operations.
+    pub fn moves(self) -> u64 {
+        self.moves
+    }
+}
+
 impl LiveDirs {
     /// Remembers directories of about so many bytes in all.
     pub fn new(moves: Arc<MoveEpoch>, removals: Arc<MoveEpoch>, bytes: usize) -> Self {

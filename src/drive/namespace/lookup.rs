@@ -8,7 +8,7 @@ use crate::drive::error::{DriveError, Result};
 use crate::drive::model::Node;
 use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::schema::{CF, DirId, DrivePath, Name};
-use crate::table::{Check, Row, RowQuery};
+use crate::table::{Cell, Check, Column, Row, RowQuery};
 
 /// A directory that reads as live: its id, and the stored bytes for the checks of a plan.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl NameLookup {
     /// The query of the directory row.
     pub fn query(name: &Name) -> RowQuery {
         let children = [dir::file_qualifier(name), dir::directory_qualifier(name)];
-        let children = children.map(|q| crate::table::Column::new(dir::SUB, q));
+        let children = children.map(|q| Column::new(dir::SUB, q));
         RowQuery::cells(children.into_iter().chain([dir::id_column(), dir::lock_column()]).collect())
     }
 
@@ -68,7 +68,7 @@ impl NameLookup {
 
     /// The check that `f_n` is still as it was read: absent, or the same entry.
     pub fn file_check(&self, name: &Name) -> Check {
-        let column = crate::table::Column::new(dir::SUB, dir::file_qualifier(name));
+        let column = Column::new(dir::SUB, dir::file_qualifier(name));
         match &self.file {
             None => Check::Absent(column),
             Some(file) => Check::Equals(column, file.bytes.clone()),
@@ -78,17 +78,30 @@ impl NameLookup {
 
 /// `d_n` absent.
 pub fn no_directory(name: &Name) -> Check {
-    Check::Absent(crate::table::Column::new(dir::SUB, dir::directory_qualifier(name)))
+    Check::Absent(Column::new(dir::SUB, dir::directory_qualifier(name)))
 }
 
 /// `f_n` absent.
 pub fn no_file(name: &Name) -> Check {
-    Check::Absent(crate::table::Column::new(dir::SUB, dir::file_qualifier(name)))
+    Check::Absent(Column::new(dir::SUB, dir::file_qualifier(name)))
 }
 
 /// Reads a name in the directory at this path.
 pub async fn lookup(ns: &Namespace, parent: &DrivePath, name: &Name) -> Result<NameLookup> {
     NameLookup::from_row(&visibility::row(ns, parent, &NameLookup::query(name)).await?, name)
+}
+
+/// The cells of these children of a directory, of those that exist.
+///
+/// Errors: [`DriveError::NotFound`] if there is no such directory.
+pub async fn children(ns: &Namespace, path: &DrivePath, qualifiers: Vec<Bytes>) -> Result<Vec<Cell>> {
+    let children = qualifiers.into_iter().map(|qualifier| Column::new(dir::SUB, qualifier));
+    let query = RowQuery::cells(children.chain([dir::id_column(), dir::lock_column()]).collect());
+    let row = visibility::row(ns, path, &query).await?;
+    match LiveDir::from_row(&row)? {
+        Some(_) => Ok(row.family(dir::SUB).cloned().collect()),
+        None => Err(DriveError::NotFound),
+    }
 }
 
 /// The file or directory at a path.
@@ -118,7 +131,7 @@ async fn child_of_live(ns: &Namespace, parent: &DrivePath, name: &Name, path: &D
     let Some(since) = ns.live_dirs.since(parent) else { return Ok(None) };
     for qualifier in [dir::file_qualifier(name), dir::directory_qualifier(name)] {
         let is_file = qualifier.starts_with(dir::FILE);
-        let query = RowQuery::cells(vec![crate::table::Column::new(dir::SUB, qualifier)]);
+        let query = RowQuery::cells(vec![Column::new(dir::SUB, qualifier)]);
         let row = ns.tables.get(dir::TABLE, parent.as_str().as_bytes(), &query).await?;
         if !ns.live_dirs.unchanged_since(since) {
             return Ok(None);

@@ -5,15 +5,19 @@
 //! - [`lookup`]: one name in a directory row; stat
 //! - [`resolve`]: the directories of a path that exist, and those that are missing
 //! - [`list`]: the children of a directory, page by page
+//! - [`dir_chain`]: the ids of the directories of a path
 //! - [`dir_paths`]: from a directory's id to its path, cached
 //! - [`live_dirs`]: which directories were found live
+//! - [`scope`]: the directories whose files a query may return
 //! - [`subtree_scan`], [`subtree_files`]: all rows of a subtree by key, and the files in them
 
+pub mod dir_chain;
 pub mod dir_paths;
 pub mod list;
 pub mod live_dirs;
 pub mod lookup;
 pub mod resolve;
+pub mod scope;
 pub mod subtree_files;
 pub mod subtree_scan;
 pub mod visibility;

@@ -97,11 +97,11 @@ impl<'a> IndexStrategy<'a> {
         let Some(RowsRead { rows, last: passed, keys: asked }) = self.read(limit).await? else {
             return Ok(StrategyProgress::Void);
         };
-        let (scope, mut reads) = (self.page.rows.scope, CellsRead::up_to(left));
+        let (scope, mut reads) = (self.page.rows.scope.clone(), CellsRead::up_to(left));
         let ns = &self.source.namespace;
-        let mut outside = Outside::new(ns, scope);
+        let mut outside = Outside::new(ns, &scope);
         let (mut entries, mut keys) = parsed(&rows, parse, |cell| outside.has(cell))?;
-        let found = exact(ns, &mut entries, scope, epoch, &mut reads).await?;
+        let found = exact(ns, &mut entries, &scope, epoch, &mut reads).await?;
         let is_exact = found.is_some();
         if let Some(set) = self.keys {
             if !is_exact || !self.source.folder_keys.is_valid(set) {
@@ -117,7 +117,7 @@ impl<'a> IndexStrategy<'a> {
                     // Verification decides on each row itself.
                     (entries, keys) = parsed(&rows, parse, |_| false)?;
                 }
-                verify_some(ns, &entries, scope, epoch, &mut reads).await?
+                verify_some(ns, &entries, &scope, epoch, &mut reads).await?
             }
         };
         // Rows that are read by their keys have no common instant.

@@ -11,16 +11,17 @@ use super::source::{QuerySource, StrategyProgress, time_range};
 use crate::drive::error::{DriveError, Result};
 use crate::drive::folder_keys::{FolderScan, SetId, SetState};
 use crate::drive::model::TimeQuery;
+use crate::drive::namespace::scope::Scope;
 use crate::drive::namespace::subtree_files::SubtreeFiles;
+use crate::schema::DrivePath;
 use crate::schema::dir::FileEntry;
 use crate::schema::index::by_time::{self as time_index, Clock};
-use crate::schema::{DirId, DrivePath};
 
 /// A running query of a folder by its keys.
 pub struct KeysStrategy<'a> {
     source: &'a QuerySource,
     ask: &'a TimeQuery,
-    scope: DirId,
+    scope: Scope,
     set: SetId,
     /// The rows of the keys, once the folder is read.
     rows: Option<IndexStrategy<'a>>,
@@ -38,7 +39,7 @@ impl<'a> KeysStrategy<'a> {
         source: &'a QuerySource,
         ask: &'a TimeQuery,
         under: &DrivePath,
-        scope: DirId,
+        scope: Scope,
         epoch: u64,
     ) -> Option<Self> {
         if !source.namespace.tables.is_atomic() || ask.creator.is_some() || ask.mime.is_some() {
@@ -84,7 +85,11 @@ impl<'a> KeysStrategy<'a> {
     fn rows(&self) -> IndexStrategy<'a> {
         let (table, range) = (time_index::TABLE, time_range(self.ask));
         let (reverse, limit) = (self.ask.ascending, self.ask.limit);
-        IndexStrategy::of_keys(self.source, IndexRange { table, range, reverse, limit, scope: self.scope }, self.set)
+        IndexStrategy::of_keys(
+            self.source,
+            IndexRange { table, range, reverse, limit, scope: self.scope.clone() },
+            self.set,
+        )
     }
 
     /// Reads some more of the folder, and ends the set with its last file.

@@ -34,9 +34,10 @@ pub struct ScanStrategy<'a> {
 }
 
 impl<'a> ScanStrategy<'a> {
-    /// IMPORTANT: the epochs are read before the first row, so that no move between the reads is missed.
-    pub fn new(source: &'a QuerySource, ask: &'a TimeQuery, under: &DrivePath) -> Self {
-        let epochs = (source.namespace.dir_paths.moves.now(), source.file_moves.now());
+    /// IMPORTANT: the epochs are read before the first row, so that no move between the reads is missed; `epoch`, that of
+    /// directory moves, before the scope is looked up.
+    pub fn new(source: &'a QuerySource, ask: &'a TimeQuery, under: &DrivePath, epoch: u64) -> Self {
+        let epochs = (epoch, source.file_moves.now());
         let files = SubtreeFiles::new(&source.namespace, under);
         Self { source, ask, range: time_range(ask), epochs, files, best: BTreeMap::new(), bytes: 0, work: 0 }
     }

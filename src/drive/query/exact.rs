@@ -21,6 +21,7 @@ use crate::drive::error::Result;
 use crate::drive::model::Node;
 use crate::drive::namespace::dir_paths::DirPath;
 use crate::drive::namespace::lookup::LiveDir;
+use crate::drive::namespace::scope::Scope;
 use crate::drive::namespace::{Namespace, visibility};
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::Attributes;
@@ -35,18 +36,18 @@ pub type LiveDirs = HashMap<DirId, Arc<DirPath>>;
 /// IMPORTANT: a path is that of the instant of the scan only if [`exact`] then gives an answer for the other rows.
 pub struct Outside<'a> {
     ns: &'a Namespace,
-    scope: DirId,
+    scope: &'a Scope,
     known: HashMap<DirId, bool>,
 }
 
 impl<'a> Outside<'a> {
-    pub fn new(ns: &'a Namespace, scope: DirId) -> Self {
+    pub fn new(ns: &'a Namespace, scope: &'a Scope) -> Self {
         Self { ns, scope, known: HashMap::new() }
     }
 
     /// Whether this row is outside for certain.
     pub fn has(&mut self, cell: &IndexCell<'_>) -> bool {
-        if self.scope == DirId::ROOT || !cell.alone {
+        if self.scope.is_everything() || !cell.alone {
             return false;
         }
         let Some(dir) = index::dir_of(&cell.cell.value) else { return false };
@@ -68,7 +69,7 @@ impl<'a> Outside<'a> {
 pub async fn exact(
     ns: &Namespace,
     entries: &mut [IndexEntry],
-    scope: DirId,
+    scope: &Scope,
     epoch: u64,
     reads: &mut CellsRead,
 ) -> Result<Option<Vec<Option<Node>>>> {

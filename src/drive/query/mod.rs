@@ -16,11 +16,15 @@ pub mod source;
 pub mod stored;
 mod verify;
 
+use std::sync::Arc;
+
 use super::error::{DriveError, Result};
 use super::model::{FilePage, NameQuery, Node, TimeQuery};
-use super::namespace::Namespace;
-use super::namespace::lookup::stat;
+use super::namespace::scope::Scope;
+use super::rights::{Look, Sight};
+use super::seen::stat_in;
 use super::settings::TRIES;
+use crate::auth::Requester;
 use crate::schema::index::by_name::{self, NameIndexEntry};
 use crate::schema::index::by_owner::{self, OwnerIndexEntry};
 use crate::schema::index::by_time::{self, CopiedAttributes, TimeIndexEntry};
@@ -35,13 +39,18 @@ use stored::{TimePage, stored_by_time};
 use verify::{IndexEntry, IndexKey};
 
 /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
-pub async fn page_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<TimePage> {
-    if let Some(files) = stored_by_time(source, ask).await? {
-        return Ok(TimePage::Stored(files));
-    }
+pub async fn page_by_time(source: &QuerySource, requester: &Requester, ask: &TimeQuery) -> Result<TimePage> {
+    let (ns, root) = (&source.namespace, DrivePath::root());
+    let under = ask.under.as_ref().unwrap_or(&root);
     for _ in 0..TRIES {
-        if let Some(found) = try_by_time(source, ask).await? {
-            return Ok(TimePage::Decoded(found));
+        let look = Look::at(ns, requester, under).await?;
+        let stored = if look.sight.is_whole() { stored_by_time(source, ask).await? } else { None };
+        let found = match stored {
+            Some(files) => Ok(Some(TimePage::Stored(files))),
+            None => try_by_time(source, &look, ask).await.map(|found| found.map(TimePage::Decoded)),
+        };
+        if let (true, Some(found)) = (look.holds().await?, found.transpose()) {
+            return found;
         }
     }
     Err(DriveError::Contended)
@@ -52,13 +61,18 @@ pub async fn page_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<TimeP
 /// The index strategy has the first turn, and the scan then does as much work as the index strategy has done in all. If
 /// the scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index strategy
 /// is void, the attempt ends.
-async fn try_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
-    // IMPORTANT: before the lookup of the scope: a move after it makes both strategies below a folder void.
-    let epoch = source.namespace.dir_paths.moves.now();
-    let under = ask.under.as_ref().filter(|under| !under.is_root());
-    let mut scan = under.map(|under| ScanStrategy::new(source, ask, under));
-    let scope = scope(&source.namespace, ask.under.as_ref()).await?;
-    let mut keys = under.and_then(|under| KeysStrategy::new(source, ask, under, scope, epoch));
+async fn try_by_time(
+    source: &QuerySource,
+    look: &Look<'_>,
+    ask: &TimeQuery,
+) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
+    // IMPORTANT: from before the lookup of the scope: a move after it makes both strategies below a folder void.
+    let epoch = look.moves();
+    let Some((scope, folder)) = scope(source, look, ask.under.as_ref()).await? else {
+        return Ok(Some(FilePage { nodes: Vec::new(), next: None }));
+    };
+    let mut scan = folder.as_ref().map(|folder| ScanStrategy::new(source, ask, folder, epoch));
+    let mut keys = folder.as_ref().and_then(|folder| KeysStrategy::new(source, ask, folder, scope.clone(), epoch));
     let (table, range) = match &ask.creator {
         None => (by_time::TABLE, time_range(ask)),
         Some(creator) => (by_owner::TABLE, by_owner::range(creator, time_range(ask))),
@@ -96,18 +110,31 @@ fn time_page(ask: &TimeQuery, (nodes, last): IndexPage) -> Result<Option<FilePag
 }
 
 /// Files by name anywhere, ordered by folded name, then by id.
-pub async fn files_by_name(source: &QuerySource, ask: &NameQuery) -> Result<FilePage<(String, FileId)>> {
+pub async fn files_by_name(
+    source: &QuerySource,
+    requester: &Requester,
+    ask: &NameQuery,
+) -> Result<FilePage<(String, FileId)>> {
+    let root = DrivePath::root();
     for _ in 0..TRIES {
-        if let Some(found) = try_by_name(source, ask).await? {
-            return Ok(found);
+        let look = Look::at(&source.namespace, requester, ask.under.as_ref().unwrap_or(&root)).await?;
+        let found = try_by_name(source, &look, ask).await;
+        if let (true, Some(found)) = (look.holds().await?, found.transpose()) {
+            return found;
         }
     }
     Err(DriveError::Contended)
 }
 
 /// None as for [`try_by_time`].
-async fn try_by_name(source: &QuerySource, ask: &NameQuery) -> Result<Option<FilePage<(String, FileId)>>> {
-    let scope = scope(&source.namespace, ask.under.as_ref()).await?;
+async fn try_by_name(
+    source: &QuerySource,
+    look: &Look<'_>,
+    ask: &NameQuery,
+) -> Result<Option<FilePage<(String, FileId)>>> {
+    let Some((scope, _)) = scope(source, look, ask.under.as_ref()).await? else {
+        return Ok(Some(FilePage { nodes: Vec::new(), next: None }));
+    };
     let folded = fold(&ask.name);
     let mut range = if ask.prefix { by_name::prefix(&folded) } else { by_name::exact(&folded) };
     if let Some((at, id)) = &ask.after {
@@ -130,14 +157,39 @@ async fn try_by_name(source: &QuerySource, ask: &NameQuery) -> Result<Option<Fil
     }
 }
 
-/// The directory whose files a query may return. The root's id means every file.
-async fn scope(ns: &Namespace, under: Option<&DrivePath>) -> Result<DirId> {
-    match under {
-        None => Ok(DirId::ROOT),
-        Some(path) => match stat(ns, path).await? {
-            Node::Directory { entry, .. } => Ok(entry.id),
-            Node::File { .. } => Err(DriveError::IsFile),
-        },
+/// The scope of a query, and the folder that it is, if it is one. None if there is nothing that the requester may read.
+///
+/// In a directory that he sees as a way, it is all that he may read below it.
+async fn scope(
+    source: &QuerySource,
+    look: &Look<'_>,
+    under: Option<&DrivePath>,
+) -> Result<Option<(Scope, Option<DrivePath>)>> {
+    let ns = &source.namespace;
+    let root = DrivePath::root();
+    let path = under.filter(|under| !under.is_root());
+    match &look.sight {
+        Sight::Ways(_, ways) if path.is_none() => return Ok(scope_of(ways.readable())),
+        Sight::Unrestricted | Sight::Whole(_) if path.is_none() => return Ok(Some((Scope::Everything, None))),
+        _ => {}
+    }
+    let dir = match stat_in(ns, &look.sight, path.unwrap_or(&root)).await? {
+        Node::Directory { entry, .. } => entry.id,
+        Node::File { .. } => return Err(DriveError::IsFile),
+    };
+    let Some((_, ways)) = look.sight.ways_in(path.unwrap_or(&root)) else {
+        return Ok(Some((Scope::below(dir), path.cloned())));
+    };
+    Ok(scope_of(ways.readable_below(dir)))
+}
+
+/// The scope of these directories.
+fn scope_of<'a>(dirs: impl Iterator<Item = &'a (DrivePath, DirId)>) -> Option<(Scope, Option<DrivePath>)> {
+    let dirs: Vec<_> = dirs.collect();
+    match dirs.as_slice() {
+        [] => None,
+        [(folder, id)] => Some((Scope::below(*id), Some(folder.clone()))),
+        all => Some((Scope::BelowAny(Arc::new(all.iter().map(|(_, id)| *id).collect())), None)),
     }
 }
 

@@ -15,6 +15,7 @@ use super::verify::{IndexEntry, verify};
 use crate::drive::error::Result;
 use crate::drive::index_changes::{ChangeEpoch, IndexChange};
 use crate::drive::model::Node;
+use crate::drive::namespace::scope::Scope;
 use crate::drive::settings::TRIES;
 use crate::schema::index::{self, by_name};
 use crate::schema::{DirId, DrivePath, FileId, StayId, ValueError};
@@ -44,7 +45,7 @@ pub struct IndexRange {
     pub reverse: bool,
     /// Files on the page, at most.
     pub limit: usize,
-    pub scope: DirId,
+    pub scope: Scope,
 }
 
 /// The page as far as it is read.
@@ -214,7 +215,7 @@ impl PartialPage<'_> {
         let mut nodes = Vec::with_capacity(entries.len());
         for some in entries.chunks(self.source.namespace.limits.files_queried) {
             let epoch = self.source.namespace.dir_paths.moves.now();
-            nodes.extend(verify(&self.source.namespace, some, self.rows.scope, epoch).await?);
+            nodes.extend(verify(&self.source.namespace, some, &self.rows.scope, epoch).await?);
         }
         Ok(nodes)
     }

@@ -23,6 +23,7 @@ use crate::drive::error::{DriveError, Result};
 use crate::drive::model::Node;
 use crate::drive::namespace::dir_paths::DirPath;
 use crate::drive::namespace::lookup::LiveDir;
+use crate::drive::namespace::scope::Scope;
 use crate::drive::namespace::{Namespace, visibility};
 use crate::drive::settings::TRIES;
 use crate::schema::dir::{self, FileEntry};
@@ -108,7 +109,7 @@ impl CellsRead {
 ///
 /// IMPORTANT: `epoch` is read before the rows. A directory that is outside the scope by now may have been inside when
 /// the row was read, and the file may have moved to another folder of the scope since: it must not be dropped early.
-pub async fn verify(ns: &Namespace, entries: &[IndexEntry], scope: DirId, epoch: u64) -> Result<Vec<Option<Node>>> {
+pub async fn verify(ns: &Namespace, entries: &[IndexEntry], scope: &Scope, epoch: u64) -> Result<Vec<Option<Node>>> {
     verify_some(ns, entries, scope, epoch, &mut CellsRead::up_to(usize::MAX)).await
 }
 
@@ -117,7 +118,7 @@ pub async fn verify(ns: &Namespace, entries: &[IndexEntry], scope: DirId, epoch:
 pub async fn verify_some(
     ns: &Namespace,
     entries: &[IndexEntry],
-    scope: DirId,
+    scope: &Scope,
     epoch: u64,
     reads: &mut CellsRead,
 ) -> Result<Vec<Option<Node>>> {
@@ -132,7 +133,7 @@ pub async fn verify_some(
     };
     let inside: Vec<&IndexEntry> = entries.iter().filter(|e| !outside(e)).collect();
     let rows = rows(ns, &inside, &dir_paths).await?;
-    let proved = scope == DirId::ROOT || ns.dir_paths.moves.unchanged_since(epoch);
+    let proved = scope.is_everything() || ns.dir_paths.moves.unchanged_since(epoch);
     let mut verified = Vec::with_capacity(entries.len());
     for index_entry in entries {
         if outside(index_entry) {
@@ -182,7 +183,7 @@ async fn rows(
 async fn verify_one(
     ns: &Namespace,
     index_entry: &IndexEntry,
-    scope: DirId,
+    scope: &Scope,
     reads: &mut CellsRead,
 ) -> Result<Option<Node>> {
     let mut at = (index_entry.dir, index_entry.name.clone());
@@ -213,7 +214,7 @@ async fn locate(
     ns: &Namespace,
     at: &(DirId, Name),
     id: FileId,
-    scope: DirId,
+    scope: &Scope,
     reads: &mut CellsRead,
 ) -> Result<Located> {
     let mut before: Option<DirPath> = None;
@@ -234,7 +235,7 @@ async fn locate(
         let same_dir = LiveDir::from_row(&row)?.is_some_and(|live| live.id == at.0);
         match (entry(&row, at.0, &at.1, id)?, dir_path.path.clone()) {
             (Some(found), Some(path)) => {
-                let proved = scope == DirId::ROOT
+                let proved = scope.is_everything()
                     || ns.dir_paths.moves.unchanged_since(epoch)
                     || read_path(ns, at.0, reads).await? == dir_path;
                 if proved {

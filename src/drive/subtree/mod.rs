@@ -31,56 +31,77 @@ use super::recovery::abort::abort_and_clean;
 use super::recovery::at_start::resume;
 use super::recovery::complete::{complete, retry_later};
 use super::recovery::locks::clear_locks_at;
+use super::rights::Rights;
+use crate::auth::Requester;
 use crate::schema::dir::DirEntry;
 use crate::schema::subtree_op::{self, OpRecord, SubtreeOpKind};
 use crate::schema::{DrivePath, OpId};
 use crate::table::{Check, ConditionalRow, Outcome, Plan, StoreError};
 use copy_rows::copy_rows;
 use lock::lock;
-use op::{SubtreeOp, SubtreeRoot, free_target, root_of};
+use op::{SubtreeOp, SubtreeRoot, free_target, parent_of, root_of};
 use publish::{Stopped, publish};
 
 /// Moves a file or a directory: it keeps its id, times, creator and type. With `overwrite` a file may replace a file.
 pub async fn move_node(
     committer: &Arc<Committer>,
+    requester: &Requester,
     from: &DrivePath,
     to: &DrivePath,
     overwrite: bool,
 ) -> Result<Written> {
-    let (this, from, to) = (committer.clone(), from.clone(), to.clone());
+    let (this, by, from, to) = (committer.clone(), requester.clone(), from.clone(), to.clone());
     let rename = |caller| async move {
-        match rename_file(&this, &from, &to, overwrite, &caller).await? {
+        match rename_file(&this, &by, &from, &to, overwrite, &caller).await? {
             Renamed::File(written) => Ok(written),
-            Renamed::IsDirectory => move_directory(&this, &from, &to, &caller).await,
+            Renamed::IsDirectory => move_directory(&this, &by, &from, &to, &caller).await,
         }
     };
     committer.gate.run_to_end(rename).await
 }
 
 /// Moves a directory. The caller runs it to its end.
-async fn move_directory(committer: &Committer, from: &DrivePath, to: &DrivePath, caller: &Caller) -> Result<Written> {
+async fn move_directory(
+    committer: &Committer,
+    requester: &Requester,
+    from: &DrivePath,
+    to: &DrivePath,
+    caller: &Caller,
+) -> Result<Written> {
     split_target(from, to)?;
-    let entry = run(committer, from, &SubtreeOpKind::Move { to: to.clone() }, caller).await?;
+    let entry = run(committer, requester, from, &SubtreeOpKind::Move { to: to.clone() }, caller).await?;
     Ok(Written { node: Node::Directory { path: to.clone(), entry }, new: true })
 }
 
 /// Deletes a directory with all that is in it.
-pub async fn delete_subtree(committer: &Arc<Committer>, path: &DrivePath) -> Result<()> {
-    let (this, path) = (committer.clone(), path.clone());
-    let delete = |caller| async move { run(&this, &path, &SubtreeOpKind::Delete, &caller).await };
+pub async fn delete_subtree(committer: &Arc<Committer>, requester: &Requester, path: &DrivePath) -> Result<()> {
+    let (this, by, path) = (committer.clone(), requester.clone(), path.clone());
+    let delete = |caller| async move { run(&this, &by, &path, &SubtreeOpKind::Delete, &caller).await };
     committer.gate.run_to_end(delete).await.map(|_| ())
 }
 
 /// The loop over attempts. Not the retry loop of `commit`: each attempt is an operation of its own, with an id and a
 /// record of its own. An attempt is aborted, and the next one starts, if it yields to an older operation, or if its
 /// paths have changed before it had locked them.
-async fn run(committer: &Committer, from: &DrivePath, kind: &SubtreeOpKind, caller: &Caller) -> Result<DirEntry> {
+async fn run(
+    committer: &Committer,
+    requester: &Requester,
+    from: &DrivePath,
+    kind: &SubtreeOpKind,
+    caller: &Caller,
+) -> Result<DirEntry> {
     let ns = &committer.namespace;
     let mut attempts = Attempts::new(caller, committer.lock_wait);
     loop {
+        // Before any row is locked. The commit decides anew, and is guarded.
+        let rights = Rights::read(ns, requester).await?;
+        let _may_take = rights.take(from).await?;
         // Without a record the operation waits like any writer. Once it has one, it yields to older operations.
         clear_locks_at(&committer.recovery, from, &mut attempts).await?;
         let root = root_of(ns, from).await?;
+        if let SubtreeOpKind::Move { to } = kind {
+            let _may_put = rights.write_from(from, &parent_of(to)?).await?;
+        }
         if let SubtreeOpKind::Move { to } = kind
             && let Err(error) = free_target(ns, to).await
         {
@@ -91,7 +112,7 @@ async fn run(committer: &Committer, from: &DrivePath, kind: &SubtreeOpKind, call
             return Err(error);
         }
         let record = OpRecord { from: from.clone(), root: root.entry.value.id, kind: kind.clone() };
-        match attempt(committer, &root, record, caller).await {
+        match attempt(committer, requester, &root, record, caller).await {
             Ok(()) => return Ok(root.entry.value),
             Err(DriveError::Contended) => attempts.wait().await?,
             Err(error) => return Err(error),
@@ -100,7 +121,13 @@ async fn run(committer: &Committer, from: &DrivePath, kind: &SubtreeOpKind, call
 }
 
 /// One attempt: step 1, then the other steps, then the finish or the abort.
-async fn attempt(committer: &Committer, root: &SubtreeRoot, record: OpRecord, caller: &Caller) -> Result<()> {
+async fn attempt(
+    committer: &Committer,
+    requester: &Requester,
+    root: &SubtreeRoot,
+    record: OpRecord,
+    caller: &Caller,
+) -> Result<()> {
     let recovery = &committer.recovery;
     let id = OpId::now();
     // IMPORTANT: registered before the record is written. Otherwise a concurrent writer would abort it as an operation
@@ -116,7 +143,7 @@ async fn attempt(committer: &Committer, root: &SubtreeRoot, record: OpRecord, ca
     let reserve = record.frees_space();
     let recorded = committer.namespace.tables.commit(Plan { guarded: vec![row], reserve, ..Plan::default() }).await;
     let attempts = Attempts::new(caller, committer.lock_wait).of_op(id);
-    let mut op = SubtreeOp { committer, id, record, attempts, cells: 0 };
+    let mut op = SubtreeOp { committer, requester, id, record, attempts, cells: 0 };
     let done = match recorded {
         Ok(Outcome::Committed) => steps(&mut op, root).await,
         Ok(Outcome::Refused(_)) => return Err(DriveError::Contended),

@@ -1,5 +1,6 @@
 //! A subtree operation while it runs, and what its steps have in common.
 
+use crate::auth::{Permission, Requester};
 use crate::drive::attempts::Attempts;
 use crate::drive::commit::Committer;
 use crate::drive::commit::target::check_target;
@@ -8,15 +9,17 @@ use crate::drive::namespace::Namespace;
 use crate::drive::namespace::lookup::{NameLookup, Versioned, lookup};
 use crate::drive::recovery::batch::RowBatch;
 use crate::drive::recovery::locks::clear_refusal;
+use crate::drive::rights::Rights;
 use crate::drive::settings::TRIES;
 use crate::schema::dir::DirEntry;
-use crate::schema::subtree_op::OpRecord;
+use crate::schema::subtree_op::{OpRecord, SubtreeOpKind};
 use crate::schema::{DrivePath, Name, OpId};
 use crate::table::Refusal;
 
 /// A subtree operation whose record is written.
 pub struct SubtreeOp<'a> {
     pub committer: &'a Committer,
+    pub requester: &'a Requester,
     pub id: OpId,
     pub record: OpRecord,
     pub attempts: Attempts,
@@ -34,6 +37,26 @@ pub struct SubtreeRoot {
 impl<'a> SubtreeOp<'a> {
     pub fn ns(&self) -> &'a Namespace {
         &self.committer.namespace
+    }
+
+    /// Decides whether the requester may still do this. The permissions are guarded by the plan of the commit.
+    ///
+    /// Errors: [`DriveError::Contended`] if he may not any more: the operation aborts itself and starts again, and its
+    /// next attempt answers by the new state.
+    pub async fn permissions(&self) -> Result<Vec<Permission>> {
+        match self.decide().await {
+            Err(DriveError::Forbidden | DriveError::NotFound | DriveError::Unauthorized) => Err(DriveError::Contended),
+            decided => decided,
+        }
+    }
+
+    async fn decide(&self) -> Result<Vec<Permission>> {
+        let rights = Rights::read(self.ns(), self.requester).await?;
+        let mut permissions = vec![rights.write_in(&parent_of(&self.record.from)?).await?];
+        if let SubtreeOpKind::Move { to } = &self.record.kind {
+            permissions.push(rights.write_in(&parent_of(to)?).await?);
+        }
+        Ok(permissions)
     }
 
     /// Clears the locks of other operations that may have refused a plan.
@@ -56,6 +79,11 @@ impl<'a> SubtreeOp<'a> {
         }
         Err(DriveError::Contended)
     }
+}
+
+/// The directory whose children an operation changes that moves something from this path, or to it.
+pub fn parent_of(path: &DrivePath) -> Result<DrivePath> {
+    path.split().map(|(parent, _)| parent).ok_or(DriveError::Root)
 }
 
 /// The directory at the root of a subtree.

@@ -1,6 +1,7 @@
 //! Step 4: the one plan that makes the operation visible.
 //!
-//! It changes at most four rows: the record, the source parent, the target parent and the parent row of the directory.
+//! It changes at most four rows: the record, the source parent, the target parent and the parent row of the directory. It
+//! guards the rights of the requester too.
 //! Everything else was locked or copied before, so their commit moves the whole subtree at one instant.
 
 use super::op::{SubtreeOp, SubtreeRoot, free_target};
@@ -77,6 +78,7 @@ async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Resu
 /// read for it is in its checks; [`DriveError::Contended`] if the source is not as the operation has locked it.
 async fn commit_plan(op: &SubtreeOp<'_>, root: &SubtreeRoot) -> Result<Plan> {
     let (ns, id) = (op.ns(), root.entry.value.id);
+    let permissions = op.permissions().await?;
     let source = lookup(ns, &root.parent, &root.name).await?;
     let Some(live) = source.parent.as_ref() else { return Err(DriveError::Contended) };
     if source.directory.as_ref().is_none_or(|found| found.bytes != root.entry.bytes) {
@@ -107,7 +109,9 @@ async fn commit_plan(op: &SubtreeOp<'_>, root: &SubtreeRoot) -> Result<Plan> {
         guarded.push(link(op, id, live, target, &name).await?);
     }
     guarded.push(source_row);
-    Ok(Plan { guarded, reserve: op.record.frees_space(), ..Plan::default() })
+    let mut plan = Plan { guarded, reserve: op.record.frees_space(), ..Plan::default() };
+    permissions.iter().for_each(|permission| permission.guard(&mut plan));
+    Ok(plan)
 }
 
 /// Changes the directory's link from the old parent to the new one. The link has the id of this operation: two path

@@ -65,7 +65,7 @@ pub async fn resolve_condition(app: &App, path: &DrivePath, asked: Preconditions
     let Some(date) = asked.unmodified_since else {
         return Ok(condition);
     };
-    match app.drive.stat(path).await {
+    match app.drive.unrestricted().stat(path).await {
         Ok(Node::File { entry, .. }) => {
             if HttpDate::last_modified(entry.attributes.modified, Timestamp::now()) > date {
                 return Err(Problem::precondition());

@@ -85,6 +85,14 @@ impl Problem {
         )
     }
 
+    fn forbidden() -> Self {
+        Self::new(ProblemKind::Forbidden, "You have no right to this: ask whoever may share the directory.")
+    }
+
+    fn unauthorized() -> Self {
+        Self::new(ProblemKind::Unauthorized, "What the request has proved is not valid any more: log in again.")
+    }
+
     pub fn no_memory() -> Self {
         Self::new(ProblemKind::Busy, "The server has no memory for this now: others are being served. Try again.")
     }
@@ -226,6 +234,8 @@ impl From<DriveError> for Problem {
     fn from(error: DriveError) -> Self {
         match error {
             DriveError::NotFound => Self::not_found(),
+            DriveError::Forbidden => Self::forbidden(),
+            DriveError::Unauthorized => Self::unauthorized(),
             DriveError::ParentMissing => {
                 Self::new(ProblemKind::ParentMissing, "Make the directory that is to hold it first.")
             }

@@ -8,7 +8,7 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use crate::api::entry::ListPage;
-use crate::drive::{Drive, DriveError, EntryRef, MimeFilter, NodeRef, TimePage, TimeQuery};
+use crate::drive::{DriveError, EntryRef, MimeFilter, NodeRef, TimePage, TimeQuery, UserDrive};
 use crate::http::app::App;
 use crate::http::media_type;
 use crate::http::request::Params;
@@ -58,13 +58,13 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     query.after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(&app, query.limit).await?;
     let mut json = PageWriter::json(query.limit, None);
-    let next = fill(&app.drive, &query, &mut json).await.map_err(Problem::under)?;
+    let next = fill(&app.drive.unrestricted(), &query, &mut json).await.map_err(Problem::under)?;
     json.response(next.map(|(time, id)| scope.encode(&encode(time, id))), &uri, permit)
 }
 
 /// Adds what fits of the files. Returns where the next page starts.
 async fn fill(
-    drive: &Drive,
+    drive: &UserDrive,
     query: &TimeQuery,
     json: &mut PageWriter,
 ) -> std::result::Result<Option<(Timestamp, FileId)>, DriveError> {

@@ -29,7 +29,7 @@ pub async fn delete(
     if !target.directory {
         Params::parse(uri.query(), &[])?;
         let condition = resolve_condition(&app, &target.path, preconditions).await?;
-        app.drive.delete(&target.path, &condition).await?;
+        app.drive.unrestricted().delete(&target.path, &condition).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
     delete_directory(&app, &target.path, &preconditions, &uri).await
@@ -51,10 +51,10 @@ pub async fn delete_directory(
     let recursive = Params::parse(uri.query(), &["recursive"])?.flag("recursive", false)?;
     check_directory(app, path, preconditions, recursive).await?;
     if recursive {
-        app.drive.delete_subtree(path).await?;
+        app.drive.unrestricted().delete_subtree(path).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
-    app.drive.rmdir(path).await?;
+    app.drive.unrestricted().rmdir(path).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -62,7 +62,7 @@ async fn check_directory(app: &App, path: &DrivePath, preconditions: &Preconditi
     if *preconditions == Preconditions::default() && !recursive {
         return Ok(());
     }
-    let there = match app.drive.stat(path).await {
+    let there = match app.drive.unrestricted().stat(path).await {
         Ok(Node::Directory { .. }) => true,
         Ok(Node::File { .. }) | Err(DriveError::NotFound) => false,
         Err(error) => return Err(error.into()),

@@ -10,7 +10,7 @@ use futures_util::stream;
 
 use crate::api::entry::ListPage;
 use crate::budget::Permit;
-use crate::drive::{Drive, DriveError, EntryRef, ListQuery, NodeKind};
+use crate::drive::{DriveError, EntryRef, ListQuery, NodeKind, UserDrive};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::response::cursor::CursorScope;
@@ -135,14 +135,14 @@ async fn page(app: &App, path: &DrivePath, mut query: ListQuery, cursor: Option<
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(app, query.limit).await?;
     let mut json = PageWriter::json(query.limit, Some(path));
-    let next = read(&app.drive, path, query, &mut json).await.map_err(Problem::reading)?;
+    let next = read(&app.drive.unrestricted(), path, query, &mut json).await.map_err(Problem::reading)?;
     json.response(next.map(|at| scope.encode(&at)), uri, permit)
 }
 
 /// Reads as many entries as fit on a page, in small steps, so that few entries are read in vain. Returns where the next
 /// page starts.
 async fn read(
-    drive: &Drive,
+    drive: &UserDrive,
     path: &DrivePath,
     mut query: ListQuery,
     page: &mut PageWriter,
@@ -172,7 +172,7 @@ fn position(bytes: Vec<u8>) -> Result<Bytes> {
 
 /// A streamed listing, with one page in memory.
 struct ListStream {
-    drive: Drive,
+    drive: UserDrive,
     path: DrivePath,
     query: ListQuery,
     format: ListFormat,
@@ -192,7 +192,7 @@ enum StreamState {
 /// early, so that the client detects the missing entries.
 async fn whole(app: &App, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
     let permit = json::permit(app, query.limit).await?;
-    let (drive, state) = (app.drive.clone(), StreamState::Unread);
+    let (drive, state) = (app.drive.unrestricted(), StreamState::Unread);
     let mut listing = ListStream { drive, path, query, format, count: 0, state };
     let (first, next) = listing.read().await.map_err(Problem::reading)?;
     listing.state = StreamState::Page(first, next, permit);

@@ -289,14 +289,14 @@ fn a_plan_has_4_mib_at_most_over_all_its_parts() {
 }
 
 #[test]
-fn a_plan_has_130_conditional_rows_at_most() {
+fn a_plan_has_150_conditional_rows_at_most() {
     let rows = |count: usize| {
         let row = |n: usize| ConditionalRow { row: n.to_string().into(), ..guarded("return", absent(), vec![put()]) };
         (0..count).map(row).collect::<Vec<_>>()
     };
     assert_eq!(guards(rows(GUARDED_ROWS)), Ok(()));
     assert_eq!(guards(rows(GUARDED_ROWS + 1)), over("guarded rows", GUARDED_ROWS));
-    assert_eq!(GUARDED_ROWS, 130);
+    assert_eq!(GUARDED_ROWS, 150);
 }
 
 #[test]

@@ -5,9 +5,15 @@
 //! - `races`: two changes at once, in every order of their calls
 //! - `check`: damage of accounts is found and mended
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
+//! - `base`: a drive with users, copied for each case
+//! - `callers`: caller, operation, object: what each one gets of the drive
+//! - `drive_races`: a change of rights before any call of an operation of the drive
 
+mod base;
+mod callers;
 mod check;
 mod decide;
+mod drive_races;
 mod fixture;
 mod grants;
 mod races;

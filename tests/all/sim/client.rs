@@ -111,7 +111,7 @@ impl Clients {
             ClientOp::Replace(at, size) => self.replace(at, size).await,
             ClientOp::Stat(at) => {
                 let called = self.simulation.event();
-                match self.classify(self.drive.stat(&path(at)).await.map(|node| seen(&node))) {
+                match self.classify(self.drive.unrestricted().stat(&path(at)).await.map(|node| seen(&node))) {
                     ClientResult::Done(seen) => self.saw(called, Observation::Saw(at.into(), Some(seen))),
                     ClientResult::Refused => self.saw(called, Observation::Saw(at.into(), None)),
                     _ => {}
@@ -134,11 +134,13 @@ impl Clients {
                 let condition = Condition { if_none_match: Some(Versions::Any), if_match: None };
                 self.put(to, size, condition).await.map(made)
             }
-            Change::Mkdir(to) => drive.mkdir(&path(to), "eva", true).await.map(made),
-            Change::Rmdir(to) => drive.rmdir(&path(to)).await.map(|()| None),
-            Change::Delete(to) => drive.delete(&path(to), &Condition::default()).await.map(|()| None),
-            Change::Remove(to) => drive.delete_subtree(&path(to)).await.map(|()| None),
-            Change::Move(from, to, overwrite) => drive.move_node(&path(from), &path(to), overwrite).await.map(made),
+            Change::Mkdir(to) => drive.unrestricted().mkdir(&path(to), "eva", true).await.map(made),
+            Change::Rmdir(to) => drive.unrestricted().rmdir(&path(to)).await.map(|()| None),
+            Change::Delete(to) => drive.unrestricted().delete(&path(to), &Condition::default()).await.map(|()| None),
+            Change::Remove(to) => drive.unrestricted().delete_subtree(&path(to)).await.map(|()| None),
+            Change::Move(from, to, overwrite) => {
+                drive.unrestricted().move_node(&path(from), &path(to), overwrite).await.map(made)
+            }
             Change::Copy(..) => return,
         };
         // A subtree operation that gave up does not always know its outcome.
@@ -160,12 +162,14 @@ impl Clients {
             Ok::<_, Infallible>(bytes.slice_ref(chunk))
         });
         let options = PutOptions { condition, ..PutOptions::new("image/png", "eva") };
-        Ok(self.drive.put(&path(to), options, body).await?)
+        Ok(self.drive.unrestricted().put(&path(to), options, body).await?)
     }
 
     async fn replace(&self, to: &'static str, size: usize) {
         let called = self.simulation.event();
-        let ClientResult::Done(Node::File { entry, .. }) = self.classify(self.drive.stat(&path(to)).await) else {
+        let ClientResult::Done(Node::File { entry, .. }) =
+            self.classify(self.drive.unrestricted().stat(&path(to)).await)
+        else {
             return;
         };
         let old = entry.attributes.size as usize;
@@ -183,7 +187,7 @@ impl Clients {
         let copy = |version| Observation::Copied { to, overwrite, version };
         let at = self.call(copy(None));
         let called = self.history()[at].called;
-        match self.classify(self.drive.copy_node(&path(from), &path(to), overwrite, "eva").await) {
+        match self.classify(self.drive.unrestricted().copy_node(&path(from), &path(to), overwrite, "eva").await) {
             ClientResult::Done((Written { node: Node::File { entry, .. }, new }, _)) => {
                 let version = entry.attributes.size as usize;
                 self.answer(at, copy(Some((version, new))));
@@ -198,7 +202,7 @@ impl Clients {
 
     async fn read(&self, at: &'static str) {
         let called = self.simulation.event();
-        let opened = match self.classify(self.drive.open_file(&path(at)).await) {
+        let opened = match self.classify(self.drive.unrestricted().open_file(&path(at)).await) {
             ClientResult::Done(opened) => opened,
             // A read of a directory is not checked here: listings check whether it exists.
             _ => return,
@@ -229,7 +233,7 @@ impl Clients {
             let called = self.simulation.event();
             let query = ListQuery { kind: None, prefix: String::new(), after: after.clone(), limit };
             let text = after.map(|after| String::from_utf8(after.to_vec()).unwrap());
-            let page = match self.classify(self.drive.list(&path(at), &query).await) {
+            let page = match self.classify(self.drive.unrestricted().list(&path(at), &query).await) {
                 ClientResult::Done(listing) => listing,
                 ClientResult::Refused => {
                     return self.saw(called, Observation::Page { at, after: text, limit, page: None });
@@ -254,7 +258,7 @@ impl Clients {
         let under = Some(path(under)).filter(|_| limit > 1);
         let clock = if limit.is_multiple_of(2) { Clock::Modified } else { Clock::Added };
         let query = TimeQuery { under, limit, ..all_by_time(clock) };
-        if let ClientResult::Done(found) = self.classify(self.drive.files_by_time(&query).await) {
+        if let ClientResult::Done(found) = self.classify(self.drive.unrestricted().files_by_time(&query).await) {
             self.no_file_twice(&found.nodes);
             self.found(called, &found.nodes);
         }
@@ -264,7 +268,7 @@ impl Clients {
         let called = self.simulation.event();
         let under = Some(path(under)).filter(|_| limit > 1);
         let query = NameQuery { under, limit, ..all_by_name() };
-        if let ClientResult::Done(found) = self.classify(self.drive.files_by_name(&query).await) {
+        if let ClientResult::Done(found) = self.classify(self.drive.unrestricted().files_by_name(&query).await) {
             self.found(called, &found.nodes);
         }
     }

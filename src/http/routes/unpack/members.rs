@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::lines::LineRoom;
 use super::order::{Order, Turn};
-use crate::drive::{Condition, Drive, PutError, PutOptions, ReceivedUpload, Versions};
+use crate::drive::{Condition, PutError, PutOptions, ReceivedUpload, UserDrive, Versions};
 use crate::http::media_type;
 use crate::http::request::tar::{Member, MemberKind, TarReader};
 use crate::http::response::problem::{Problem, Result};
@@ -22,7 +22,7 @@ const PATHS: usize = 128 << 10;
 /// What is the same for all members.
 #[derive(Clone)]
 pub struct UnpackOptions {
-    pub drive: Drive,
+    pub drive: UserDrive,
     /// The directory that gets them.
     pub target: DrivePath,
     pub creator: String,
@@ -55,7 +55,7 @@ pub struct ReadyMember {
 
 enum Work {
     File(Box<ReceivedUpload>),
-    Directory(Drive, DrivePath, String),
+    Directory(UserDrive, DrivePath, String),
     Refused(Problem),
 }
 

@@ -1,0 +1,79 @@
+//! Who asks the drive for an operation, and what he may do.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::Auth;
+use super::authority::{Authority, Credential};
+use super::decide::{DirChain, Permission};
+use super::error::Result;
+use super::ways::Ways;
+use crate::schema::ids::DirId;
+use crate::schema::rights::Right;
+
+/// Who asks for an operation of the drive: a user, by what he has proved, or someone who may do everything. Cheap to clone.
+#[derive(Clone)]
+pub struct Requester(Option<Arc<Known>>);
+
+/// A requester whose rights are read.
+struct Known {
+    auth: Auth,
+    credential: Credential,
+}
+
+impl Requester {
+    /// May do everything, and costs no read: the work of the server itself, and everyone on a drive without users.
+    pub fn unrestricted() -> Self {
+        Self(None)
+    }
+
+    /// Reads what he may do now. An attempt of a change reads it anew.
+    ///
+    /// Errors: [`AuthError::Unauthorized`](super::AuthError::Unauthorized) if his credential is not valid any more.
+    pub async fn access(&self) -> Result<Access> {
+        let Some(known) = &self.0 else { return Ok(Access(None)) };
+        let authority = known.auth.authority(&known.credential).await?;
+        Ok(Access(Some((known.clone(), authority))))
+    }
+}
+
+/// What a requester may do, as his account was at one instant.
+#[derive(Clone)]
+pub struct Access(Option<(Arc<Known>, Authority)>);
+
+impl Access {
+    /// Whether he may do everything, without any read.
+    pub fn is_unrestricted(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Decides whether he has a right on the last directory of a path.
+    ///
+    /// Errors: [`AuthError::Forbidden`](super::AuthError::Forbidden) if he has not.
+    pub async fn decide(&self, chain: &DirChain, right: Right) -> Result<Permission> {
+        match &self.0 {
+            None => Ok(Permission::unguarded()),
+            Some((known, authority)) => known.auth.decide(authority, chain, right).await,
+        }
+    }
+
+    /// The directories of all grants that may count for him. Someone who may do everything needs none.
+    pub fn granted_dirs(&self) -> HashSet<DirId> {
+        self.0.as_ref().map(|(_, authority)| authority.granted_dirs()).unwrap_or_default()
+    }
+
+    /// The ways to all that he may read: [`Auth::ways`].
+    pub async fn ways(&self, chains: &[DirChain]) -> Result<Ways> {
+        match &self.0 {
+            None => Ok(Ways::default()),
+            Some((known, authority)) => known.auth.ways(authority, chains).await,
+        }
+    }
+}
+
+impl Auth {
+    /// The user who has proved this. The drive reads his account for each operation.
+    pub fn requester(&self, credential: Credential) -> Requester {
+        Requester(Some(Arc::new(Known { auth: self.clone(), credential })))
+    }
+}

@@ -1,0 +1,46 @@
+//! The ids of the directories of a path, on which rights are decided.
+
+use super::lookup::LiveDir;
+use super::{Namespace, visibility};
+use crate::auth::DirChain;
+use crate::drive::error::Result;
+use crate::schema::dir;
+use crate::schema::{DirId, DrivePath};
+use crate::table::{RowKey, RowQuery};
+
+/// The directories of a path that exist, from the root down. The last name of the path may be one of a file.
+///
+/// Each row is read at its own instant. A decision on them is guarded by the checks of its
+/// [permission](crate::auth::Permission), or compared with a second read.
+pub async fn dir_chain(ns: &Namespace, path: &DrivePath) -> Result<DirChain> {
+    let mut chain = DirChain::root();
+    let mut paths: Vec<DrivePath> = Vec::new();
+    for name in path.names() {
+        paths.push(paths.last().unwrap_or(&DrivePath::root()).join(&name)?);
+    }
+    let queries: Vec<_> = paths.iter().map(query).collect();
+    for (path, row) in paths.into_iter().zip(visibility::rows(ns, &queries).await?) {
+        let Some(live) = LiveDir::from_row(&row)? else { break };
+        chain.push(path, live.id);
+    }
+    Ok(chain)
+}
+
+/// The chains of these directories, without those that do not exist. They are true if no directory has moved meanwhile.
+pub async fn chains_of(ns: &Namespace, dirs: &[DirId]) -> Result<Vec<DirChain>> {
+    let paths = ns.dir_paths.many(dirs).await?;
+    let whole = |dir: &DirId| paths.get(dir).and_then(|dir_path| Some((*dir, dir_path, dir_path.path.as_ref()?)));
+    let found: Vec<_> = dirs.iter().filter_map(whole).collect();
+    let queries: Vec<_> = found.iter().map(|(_, _, path)| query(path)).collect();
+    let mut chains = Vec::with_capacity(found.len());
+    for ((dir, dir_path, _), row) in found.into_iter().zip(visibility::rows(ns, &queries).await?) {
+        if LiveDir::from_row(&row)?.is_some_and(|live| live.id == dir) {
+            chains.push(dir_path.chain()?);
+        }
+    }
+    Ok(chains)
+}
+
+fn query(path: &DrivePath) -> (RowKey, RowQuery) {
+    (path.key(), RowQuery::cells(vec![dir::id_column(), dir::lock_column()]))
+}

@@ -1,0 +1,141 @@
+//! Lookups and lists as a requester sees them.
+
+use bytes::Bytes;
+
+use super::error::{DriveError, Result};
+use super::model::{ListQuery, Listing, Node, NodeKind, OpenFile, StoredListing};
+use super::namespace::Namespace;
+use super::namespace::list;
+use super::namespace::lookup::{self, children};
+use super::open;
+use super::rights::{Look, Sight};
+use super::settings::TRIES;
+use crate::auth::{Requester, Ways};
+use crate::content::{Body, Content};
+use crate::schema::dir::{self, FileEntry};
+use crate::schema::{DirId, DrivePath, Name};
+
+/// The file or directory at a path.
+pub async fn stat(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
+    for _ in 0..TRIES {
+        let look = Look::at(ns, requester, path).await?;
+        let found = stat_in(ns, &look.sight, path).await;
+        if look.holds().await? {
+            return found;
+        }
+    }
+    Err(DriveError::Contended)
+}
+
+/// The file or directory at a path that the requester copies.
+///
+/// Errors: [`DriveError::Forbidden`] if he sees of a directory only what leads elsewhere.
+pub async fn source_of_copy(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
+    for _ in 0..TRIES {
+        let look = Look::at(ns, requester, path).await?;
+        let found = match stat_in(ns, &look.sight, path).await {
+            Ok(_) if !look.sight.is_whole() => Err(DriveError::Forbidden),
+            found => found,
+        };
+        if look.holds().await? {
+            return found;
+        }
+    }
+    Err(DriveError::Contended)
+}
+
+/// As [`stat`], with what the requester sees at this path.
+pub async fn stat_in(ns: &Namespace, sight: &Sight, path: &DrivePath) -> Result<Node> {
+    let node = lookup::stat(ns, path).await?;
+    if sight.shows(&node) { Ok(node) } else { Err(DriveError::NotFound) }
+}
+
+/// A page of the children of a directory.
+pub async fn list(ns: &Namespace, requester: &Requester, path: &DrivePath, ask: &ListQuery) -> Result<Listing> {
+    let listing = list_stored(ns, requester, path, ask).await?;
+    let nodes = listing.nodes().map(|node| node?.to_owned()).collect::<Result<_>>()?;
+    Ok(Listing { nodes, next: listing.next })
+}
+
+/// A page of the children of a directory, not decoded.
+pub async fn list_stored(
+    ns: &Namespace,
+    requester: &Requester,
+    path: &DrivePath,
+    ask: &ListQuery,
+) -> Result<StoredListing> {
+    for _ in 0..TRIES {
+        let look = Look::at(ns, requester, path).await?;
+        let found = match look.sight.ways_in(path) {
+            Some((dir, ways)) => list_ways(ns, path, (dir, ways), ask).await,
+            None if look.sight.is_whole() => list::list_stored(ns, path, ask).await,
+            None => Err(DriveError::NotFound),
+        };
+        if look.holds().await? {
+            return found;
+        }
+    }
+    Err(DriveError::Contended)
+}
+
+/// A page of the directories that lead to what the requester may read.
+async fn list_ways(
+    ns: &Namespace,
+    path: &DrivePath,
+    (dir, ways): (DirId, &Ways),
+    ask: &ListQuery,
+) -> Result<StoredListing> {
+    let mut listing = StoredListing { directory: path.clone(), cells: Vec::new(), next: None };
+    if ask.kind == Some(NodeKind::File) {
+        return Ok(listing);
+    }
+    let wanted = |name: &&Name| name.as_str().starts_with(&ask.prefix);
+    let mut qualifiers: Vec<Bytes> = ways.names(dir).filter(wanted).map(dir::directory_qualifier).collect();
+    qualifiers.retain(|qualifier| ask.after.as_ref().is_none_or(|after| qualifier > after));
+    qualifiers.sort_unstable();
+    listing.cells = children(ns, path, qualifiers).await?;
+    if listing.cells.len() > ask.limit {
+        listing.cells.truncate(ask.limit);
+        listing.next = listing.cells.last().map(|cell| cell.qualifier.clone());
+    }
+    Ok(listing)
+}
+
+/// One version of a file: attributes and content belong together.
+pub async fn open_file(ns: &Namespace, content: &Content, requester: &Requester, path: &DrivePath) -> Result<OpenFile> {
+    for _ in 0..TRIES {
+        let look = Look::at(ns, requester, path).await?;
+        let found = if look.sight.is_whole() {
+            open::open_file(ns, content, path).await
+        } else {
+            // He sees no files here.
+            stat_in(ns, &look.sight, path).await.and(Err(DriveError::IsDirectory))
+        };
+        if look.holds().await? {
+            return found;
+        }
+    }
+    Err(DriveError::Contended)
+}
+
+/// The content of the version that was found at `path`; see [`open::open_content`].
+pub async fn open_content(
+    ns: &Namespace,
+    content: &Content,
+    requester: &Requester,
+    path: &DrivePath,
+    entry: &FileEntry,
+) -> Result<Body> {
+    for _ in 0..TRIES {
+        let look = Look::at(ns, requester, path).await?;
+        let found = if look.sight.is_whole() {
+            open::open_content(ns, content, path, entry).await
+        } else {
+            Err(DriveError::NotFound)
+        };
+        if look.holds().await? {
+            return found;
+        }
+    }
+    Err(DriveError::Contended)
+}

@@ -1,0 +1,154 @@
+//! The drive for one requester: one delegating line for each operation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::Stream;
+
+use super::commit::copy::CopyOptions;
+use super::commit::put::ReceivedUpload;
+use super::error::{PutError, Result};
+use super::model::{
+    Condition, CopyStats, FilePage, ListQuery, Listing, NameQuery, Node, OpenFile, PutOptions, StoredListing,
+    TimeQuery, Written,
+};
+use super::namespace::Namespace;
+use super::query::stored::TimePage;
+use super::rooms::Rooms;
+use super::{commit, query, seen, subtree};
+use crate::auth::Requester;
+use crate::budget::Budget;
+use crate::content::Body;
+use crate::schema::dir::FileEntry;
+use crate::schema::{DrivePath, FileId, Timestamp};
+
+/// The drive as one requester sees it. What he may not read is as if it were missing; each change is decided, and guarded,
+/// by his rights. Cheap to clone.
+#[derive(Clone)]
+pub struct UserDrive {
+    pub(super) rooms: Arc<Rooms>,
+    pub(super) requester: Requester,
+}
+
+impl UserDrive {
+    fn namespace(&self) -> &Namespace {
+        &self.rooms.committer.namespace
+    }
+
+    /// The memory of requests: a permit of it is taken before each of their buffers.
+    pub fn memory(&self) -> &Budget {
+        &self.rooms.parts.memory
+    }
+
+    /// The file or directory at a path.
+    pub async fn stat(&self, path: &DrivePath) -> Result<Node> {
+        seen::stat(self.namespace(), &self.requester, path).await
+    }
+
+    /// A page of the children of a directory.
+    pub async fn list(&self, path: &DrivePath, query: &ListQuery) -> Result<Listing> {
+        seen::list(self.namespace(), &self.requester, path, query).await
+    }
+
+    /// As [`list`](Self::list), not decoded.
+    pub async fn list_stored(&self, path: &DrivePath, query: &ListQuery) -> Result<StoredListing> {
+        seen::list_stored(self.namespace(), &self.requester, path, query).await
+    }
+
+    /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
+    pub async fn files_by_time(&self, query: &TimeQuery) -> Result<FilePage<(Timestamp, FileId)>> {
+        self.page_by_time(query).await?.decoded()
+    }
+
+    /// As [`files_by_time`](Self::files_by_time), not decoded if the files can be taken as they are stored.
+    pub async fn page_by_time(&self, query: &TimeQuery) -> Result<TimePage> {
+        query::page_by_time(&self.rooms.queries, &self.requester, query).await
+    }
+
+    /// Files by name anywhere, ordered by folded name, then by id.
+    pub async fn files_by_name(&self, query: &NameQuery) -> Result<FilePage<(String, FileId)>> {
+        query::files_by_name(&self.rooms.queries, &self.requester, query).await
+    }
+
+    /// One version of a file: attributes and content belong together.
+    pub async fn open_file(&self, path: &DrivePath) -> Result<OpenFile> {
+        seen::open_file(self.namespace(), &self.rooms.parts.content, &self.requester, path).await
+    }
+
+    /// The content of the version that was found at `path`;
+    /// [`ContentError::Gone`](crate::content::ContentError::Gone) if it was replaced since.
+    pub async fn content(&self, path: &DrivePath, entry: &FileEntry) -> Result<Body> {
+        seen::open_content(self.namespace(), &self.rooms.parts.content, &self.requester, path, entry).await
+    }
+
+    /// Stores a file under this path, a new one or a new version. The body is polled only if the file would be stored
+    /// as things are then. Dropping the future before the body has ended stores nothing; later, the rest runs in a task.
+    /// Poll it until it ends, or drop it: in between it may have locks that others wait for.
+    ///
+    /// The new version is durable when this returns. On [`DriveError::Unknown`](super::DriveError::Unknown) it may be
+    /// stored or not.
+    pub async fn put<E>(
+        &self,
+        path: &DrivePath,
+        options: PutOptions,
+        body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    ) -> std::result::Result<Written, PutError<E>> {
+        commit::put::put(&self.rooms.committer, &self.requester, path, options, body).await
+    }
+
+    /// Reads the body of an upload, which [`ReceivedUpload::store`] then stores. For uploads whose bodies come one after
+    /// the other, such as the members of a tar: while one is read, those before it are stored, and share their commits.
+    ///
+    /// The body of a small file is read even if the file would not be stored as things are then.
+    pub async fn receive<E>(
+        &self,
+        path: &DrivePath,
+        options: PutOptions,
+        body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    ) -> std::result::Result<ReceivedUpload, PutError<E>> {
+        commit::put::receive(&self.rooms.committer, &self.requester, path, options, body).await
+    }
+
+    /// Whether files may be stored below a directory, as things are now. It is made with its first file if it is missing.
+    pub async fn check_below(&self, path: &DrivePath) -> Result<()> {
+        commit::put::check_below(&self.rooms.committer, &self.requester, path).await
+    }
+
+    /// Makes a directory, and its parents if `parents`. One that exists is a success that made nothing.
+    pub async fn mkdir(&self, path: &DrivePath, creator: &str, parents: bool) -> Result<Written> {
+        commit::mkdir::mkdir(&self.rooms.committer, &self.requester, path, creator, parents).await
+    }
+
+    /// Deletes a file.
+    pub async fn delete(&self, path: &DrivePath, condition: &Condition) -> Result<()> {
+        commit::delete::delete(&self.rooms.committer, &self.requester, path, condition).await
+    }
+
+    /// Removes a directory that is empty.
+    pub async fn rmdir(&self, path: &DrivePath) -> Result<()> {
+        commit::delete::rmdir(&self.rooms.committer, &self.requester, path).await
+    }
+
+    /// Deletes a directory with all that it holds.
+    pub async fn delete_subtree(&self, path: &DrivePath) -> Result<()> {
+        subtree::delete_subtree(&self.rooms.committer, &self.requester, path).await
+    }
+
+    /// Moves a file or a directory: it keeps its id, times, creator and type. With `overwrite` a file may replace
+    /// a file.
+    pub async fn move_node(&self, from: &DrivePath, to: &DrivePath, overwrite: bool) -> Result<Written> {
+        subtree::move_node(&self.rooms.committer, &self.requester, from, to, overwrite).await
+    }
+
+    /// Copies a file, or a directory with all that it holds, which is not atomic: see `commit/copy.rs`.
+    pub async fn copy_node(
+        &self,
+        from: &DrivePath,
+        to: &DrivePath,
+        overwrite: bool,
+        creator: &str,
+    ) -> Result<(Written, Option<CopyStats>)> {
+        let options = CopyOptions { requester: &self.requester, overwrite, creator };
+        self.rooms.copier.copy_node(from, to, options).await
+    }
+}

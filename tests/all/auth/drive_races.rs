@@ -1,0 +1,206 @@
+//! A change of rights, or of the directories that they are bound to, before any single call of an operation of the drive.
+//!
+//! The operation answers as if it had run whole before the rival, or whole after it. Once the rival is answered, nothing
+//! is committed that only the state before it allows.
+
+use std::sync::{Arc, Mutex};
+
+use rowdrive::auth::{Auth, DirChain, UserChange};
+use rowdrive::drive::{Drive, Node};
+use rowdrive::schema::DrivePath;
+
+use super::base::{Base, Case, ask};
+use super::fixture::{grantee, path};
+use crate::drive::fixture::{run, view};
+use crate::drive::model::{Op, View};
+
+/// What an admin does in the middle of an operation of Tom's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rival {
+    /// Takes Tom's grant on `/a` back.
+    Revoke,
+    Disable,
+    /// Takes the grant on `/t` back from Max, who has given it to Tom.
+    EndGiver,
+    /// Moves `/a` away, and makes another one at the same path, with the same names.
+    Remake,
+    /// Moves `/a/c` to where Tom has no right.
+    MoveOut,
+}
+
+const RIVALS: [Rival; 5] = [Rival::Revoke, Rival::Disable, Rival::EndGiver, Rival::Remake, Rival::MoveOut];
+
+async fn chain(drive: &Drive, text: &str) -> DirChain {
+    let (mut chain, mut at) = (DirChain::root(), DrivePath::root());
+    for name in path(text).names() {
+        at = at.join(&name).unwrap();
+        let Node::Directory { entry, .. } = drive.unrestricted().stat(&at).await.unwrap() else { panic!("a file") };
+        chain.push(at.clone(), entry.id);
+    }
+    chain
+}
+
+/// Whether the rival has done all that it does. It gives up if the operation has locked what it needs.
+async fn act(base: &Base, auth: &Auth, drive: &Drive, rival: Rival) -> bool {
+    match rival {
+        Rival::Revoke => {
+            let Ok(Node::Directory { .. }) = drive.unrestricted().stat(&path("/a")).await else { return false };
+            let at = chain(drive, "/a").await;
+            auth.delete_grant(&base.admin, &at, &grantee("tom")).await.unwrap();
+            true
+        }
+        Rival::EndGiver => {
+            let at = chain(drive, "/t").await;
+            auth.delete_grant(&base.admin, &at, &grantee("max")).await.unwrap();
+            true
+        }
+        Rival::Disable => {
+            let change = UserChange { disabled: Some(true), ..UserChange::default() };
+            auth.change_user(&base.admin, "tom", change).await.unwrap();
+            true
+        }
+        Rival::Remake => {
+            if run(drive, Op::Move("/a", "/z", false)).await.is_err() {
+                return false;
+            }
+            for op in [Op::Put("/a/f", 40), Op::Put("/a/c/g", 41), Op::Mkdir("/a/e")] {
+                run(drive, op).await.unwrap();
+            }
+            true
+        }
+        Rival::MoveOut => run(drive, Op::Move("/a/c", "/h/c", false)).await.is_ok(),
+    }
+}
+
+/// What was answered, and what is there then.
+type Outcome = (String, View);
+
+/// Both, one after the other.
+async fn in_turn(base: &Base, asked: &str, rival: Rival, first: bool) -> Outcome {
+    let case = base.case().await;
+    if first {
+        act(base, &case.rival, &case.fixture.watcher, rival).await;
+    }
+    let answer = ask(&case.drive(&base.tom), asked).await;
+    if !first {
+        act(base, &case.rival, &case.fixture.watcher, rival).await;
+    }
+    (answer, case.fixture.view().await)
+}
+
+/// An operation of Tom's with the rival before one of its calls.
+struct Raced {
+    case: Case,
+    answer: String,
+    /// Whether the rival has done all, and what was there when it was answered.
+    rival: (bool, View),
+}
+
+/// None if the operation has no such call.
+async fn raced(base: &Arc<Base>, case: Case, asked: &str, rival: Rival, call: usize) -> Option<Raced> {
+    let store = case.fixture.store.clone();
+    let seen: Arc<Mutex<Option<(bool, View)>>> = Arc::default();
+    let (auth, watcher, theirs) = (case.rival.clone(), case.fixture.watcher.clone(), seen.clone());
+    let (tom, base) = (case.drive(&base.tom), base.clone());
+    store.once_before_call(store.calls() + call, move || async move {
+        let done = act(&base, &auth, &watcher, rival).await;
+        let after = view(&watcher).await;
+        *theirs.lock().unwrap() = Some((done, after));
+    });
+    let answer = ask(&tom, asked).await;
+    let rival = seen.lock().unwrap().take()?;
+    Some(Raced { case, answer, rival })
+}
+
+/// Runs a race. None if the operation has no such call.
+async fn race(base: &Arc<Base>, asked: &str, rival: Rival, call: usize, expected: &[Outcome; 3]) -> Option<()> {
+    let Raced { case, answer, rival: (done, at_rival) } = raced(base, base.case().await, asked, rival, call).await?;
+    case.fixture.idle().await;
+    let found = (answer, case.fixture.view().await);
+    let [before, after, alone] = expected;
+    let is_right = if done {
+        // The operation had happened when the rival was answered, or it is decided by the new state.
+        (found == *before && at_rival == found.1) || found == *after || (found.0 == "503" && found.1 == at_rival)
+    } else {
+        found == *alone
+    };
+    let title = format!("{rival:?} before call {call} of {asked}: {done}");
+    assert!(is_right, "{title}: {found:#?}, expected {expected:#?}\n{:#?}", case.fixture.store.log());
+    case.fixture.nothing_left_over().await;
+    Some(())
+}
+
+async fn races(asked: &[&str]) {
+    let base = Arc::new(Base::new().await);
+    let mut count = 0;
+    for asked in asked {
+        for rival in RIVALS {
+            let alone = {
+                let case = base.case().await;
+                let answer = ask(&case.drive(&base.tom), asked).await;
+                (answer, case.fixture.view().await)
+            };
+            let expected = [in_turn(&base, asked, rival, false).await, in_turn(&base, asked, rival, true).await, alone];
+            let mut call = 1;
+            while race(&base, asked, rival, call, &expected).await.is_some() {
+                call += 1;
+            }
+            assert!(call > 3, "{asked} has {call} calls");
+            count += call - 1;
+        }
+    }
+    println!("{count} races");
+}
+
+#[tokio::test]
+async fn no_file_or_directory_is_changed_by_a_right_that_has_ended() {
+    races(&[
+        "put /a/f",
+        "put /a/c/x",
+        "put /a/c/n/m/x",
+        "mkdir /a/c/d",
+        "delete /a/c/g",
+        "rmdir /a/e",
+        "move /a/f /t/f",
+        "move /a/c/g /a/g",
+        "copy /a/f /t/f",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn no_tree_is_moved_or_deleted_by_a_right_that_has_ended() {
+    races(&["move /a/c /t/c", "move /a/c /a/e/c", "remove /a/c"]).await;
+}
+
+/// A read shows nothing that the requester could see neither before the rival nor after it.
+#[tokio::test]
+async fn no_read_shows_more_than_before_or_after() {
+    races(&["stat /a/c/g", "list /a/c", "list /", "open /a/f"]).await;
+}
+
+/// A query reads at many instants: a file may be shown as before or as after the rival, but no other one.
+#[tokio::test]
+async fn no_query_shows_what_is_hidden() {
+    let base = Arc::new(Base::new().await);
+    let mut count = 0;
+    for (asked, rival) in
+        ["time", "find", "time /a", "find /a"].iter().flat_map(|asked| RIVALS.map(|rival| (asked, rival)))
+    {
+        let outcomes = [in_turn(&base, asked, rival, false).await, in_turn(&base, asked, rival, true).await];
+        let shown: Vec<&str> = outcomes.iter().flat_map(|(answer, _)| answer.split(' ')).collect();
+        for atomic in [false, true] {
+            let mut call = 1;
+            while let Some(Raced { answer, case, .. }) = raced(&base, base.on(atomic).await, asked, rival, call).await {
+                let is_right = answer.split(' ').all(|path| path == "503" || shown.contains(&path));
+                assert!(is_right, "{rival:?} before call {call} of {asked}: {answer}, not of {shown:?}");
+                let again = ask(&case.drive(&base.tom), asked).await;
+                assert_eq!(again, outcomes[1].0, "{rival:?} before call {call} of {asked}, asked again");
+                call += 1;
+            }
+            assert!(call > 3, "{asked} has {call} calls");
+            count += call - 1;
+        }
+    }
+    println!("{count} races");
+}
