@@ -50,8 +50,9 @@ impl DirPath {
     /// The directories of the path, from the root down. Only of a path that is whole.
     pub fn chain(&self) -> Result<DirChain> {
         let (mut chain, mut at) = (DirChain::root(), DrivePath::root());
-        for (id, link) in self.links.iter().rev() {
-            at = at.join(&link.name)?;
+        let names = self.path.iter().flat_map(DrivePath::names);
+        for ((id, _), name) in self.links.iter().rev().zip(names) {
+            at = at.join(&name)?;
             chain.push(at.clone(), *id);
         }
         Ok(chain)

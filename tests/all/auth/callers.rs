@@ -144,24 +144,26 @@ async fn each_caller_changes_what_he_may_write() {
     let base = Base::new().await;
     let mut wrong = Vec::new();
     for (asked, answers) in CHANGES {
-        for caller in 0..4 {
+        for (caller, answer) in answers.iter().enumerate() {
             let case = base.case().await;
             let before = case.fixture.view().await;
-            wrong.extend(compare(&base, &case, asked, answers[caller], caller).await);
+            wrong.extend(compare(&base, &case, asked, answer, caller).await);
             let after = case.fixture.view().await;
-            if answers[caller] != "ok" && after != before {
-                wrong.push(format!("{asked}: {} has changed the drive", answers[caller]));
+            if *answer != "ok" && after != before {
+                wrong.push(format!("{asked}: {answer} has changed the drive"));
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What Tom gets after each of these changes, which an admin makes.
+/// Changes that an admin makes, and then what Tom asks and gets.
+type Changed = (&'static [Op], &'static [(&'static str, &'static str)]);
+
 #[tokio::test]
 async fn rights_follow_their_directories() {
     let base = Base::new().await;
-    let cases: &[(&[Op], &[(&str, &str)])] = &[
+    let cases: &[Changed] = &[
         // Moved out of the granted one, and into it.
         (
             &[Op::Move("/a/c", "/h/c", false), Op::Move("/h/d", "/r/h", false)],
