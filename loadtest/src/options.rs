@@ -15,7 +15,7 @@ pub const SCRATCH: &str = "rowdrive-loadtest-";
 ///
 /// Without a command it does all of this, in about ten minutes: it measures every layout, how evenly each spreads load
 /// over regions, a server under load, and how close that comes to its limits, and writes a report. It ends early on
-/// Ctrl-C or SIGTERM, and reports what there is.
+/// Ctrl-C or SIGTERM, and reports what there is. Options come after the command.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Options {
@@ -33,7 +33,7 @@ pub struct Options {
     /// A run of less than a minute: fewer files, shorter measurements.
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Bytes of memory for each store, at least 16 MiB.
+    /// Bytes of memory for each store and for the server, at least 16 MiB.
     #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30, value_parser = memory)]
     pub memory: usize,
     /// Where the stores are made (and removed again); by default a folder for temporary files.
@@ -48,18 +48,19 @@ pub struct Options {
 /// How the layouts are measured.
 #[derive(Debug, Args)]
 struct LayoutOptions {
-    /// Only these layouts, with commas between them; all unless given.
+    /// Only these layouts, with commas between them; all unless given. docs/load-test.md tells what they are.
     #[arg(long, value_enum, value_name = "LAYOUT", value_delimiter = ',')]
     layouts: Vec<Kind>,
     /// Clients: each sends its next request when the last one is answered. The layouts are measured with one client too.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: u32,
-    /// Rounds over all operations, with the layouts in another order each time; 5 unless given, 2 if quick.
+    /// Rounds over all operations, with the layouts in another order each time; 5 unless given, 2 if quick. The server has
+    /// rounds of its own.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds; 30
-    /// unless given, 10 if quick. One that reads a whole table takes longer. From 10 to 200: files that are deleted must
-    /// not run out.
+    /// unless given, 10 if quick. One that reads a whole table takes longer. From 10 to 200: longer
+    /// loops use up the files to delete.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=200))]
     ms: Option<u64>,
 }
