@@ -11,7 +11,7 @@ use crate::schema::CF;
 use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, SESSION, Stamp, TOKEN};
 use crate::schema::dir_parent;
 use crate::schema::grant::{self, Giver, Grant, GrantIndexKey};
-use crate::schema::ids::{DirId, GrantId};
+use crate::schema::ids::{DirId, GrantId, SecretId};
 use crate::schema::rights::{Right, Rights};
 use crate::schema::secret;
 use crate::schema::user_name::UserName;
@@ -19,7 +19,7 @@ use crate::table::{Check, ConditionalRow, PageQuery, Plan, RowChange, RowCursor,
 
 /// Index entries that are read at a time.
 const PAGE: usize = 100;
-/// Secrets of a removed user whose index entries go with him. More of them stay as stale entries.
+/// Sessions or tokens that end together whose index entries go with them. More of them stay as stale entries.
 const SECRETS: usize = 1_000;
 
 /// Rights that a user has been given on a directory.
@@ -219,12 +219,25 @@ impl Auth {
         let grants = account.map_or_else(Vec::new, |account| account.grants);
         let mut entries: Vec<RowChange> = grants.iter().flat_map(|grant| grant.delete_index(&holder)).collect();
         for family in [SESSION, TOKEN] {
-            let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-            let (row, unchanged) = (holder.key(), Vec::new());
-            let query = PageQuery { table: account::TABLE, row, family, from, to, limit: SECRETS, unchanged };
-            for cell in self.tables.page(&query).await?.cells {
-                entries.extend(secret::from_cell(&cell)?.map(|(_, found)| secret::delete_index(found.digest)));
-            }
+            entries.extend(self.secret_entries_of(name, family, None).await?);
+        }
+        Ok(entries)
+    }
+
+    /// Deletes the index entries of a user's sessions or tokens, but for this one's.
+    pub(super) async fn secret_entries_of(
+        &self,
+        name: &UserName,
+        family: &'static str,
+        kept: Option<SecretId>,
+    ) -> Result<Vec<RowChange>> {
+        let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let (row, unchanged) = (Grantee::User(name.clone()).key(), Vec::new());
+        let query = PageQuery { table: account::TABLE, row, family, from, to, limit: SECRETS, unchanged };
+        let mut entries = Vec::new();
+        for cell in self.tables.page(&query).await?.cells {
+            let ended = secret::from_cell(&cell)?.filter(|(id, _)| kept != Some(*id));
+            entries.extend(ended.map(|(_, found)| secret::delete_index(found.digest)));
         }
         Ok(entries)
     }

@@ -144,16 +144,18 @@ impl Auth {
         let before = user.profile.is_enabled_admin();
         let user = User { profile: changed(user.profile, change), ..user };
         let mut changes = vec![stamp.next().put(), user.profile.put()];
+        let mut plan = Plan::default();
         changes.extend(hash.map(PasswordHash::put));
         if hash.is_some() || change.disabled == Some(true) {
+            let kept = by.secret().filter(|_| is_self && change.disabled != Some(true));
+            plan.finish = self.secret_entries_of(name, SESSION, kept.map(|session| session.id)).await?;
             changes.push(Change::DeleteFamily { family: SESSION });
-        }
-        if hash.is_some() && is_self && change.disabled != Some(true) {
-            changes.extend(self.keep_session(by).await?);
+            if kept.is_some() {
+                changes.extend(self.keep_session(by).await?);
+            }
         }
         let checks = [stamp.check()].into_iter().chain(old).collect();
         let row = ConditionalRow { table: account::TABLE, row: key(name), checks, changes };
-        let mut plan = Plan::default();
         guards::add_all(&mut plan, [row, authority.guard()]);
         guards::add_all(&mut plan, self.count_admins(before, user.profile.is_enabled_admin()).await?);
         Ok((plan, user))
