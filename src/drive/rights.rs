@@ -55,11 +55,7 @@ impl<'a> Rights<'a> {
     /// instants: the change that ended the right on the target may have ended that on the source too.
     pub async fn write_from(&self, source: &DrivePath, path: &DrivePath) -> Result<Permission> {
         match self.write_in(path).await {
-            Err(DriveError::Forbidden) => {
-                let node = stat(self.ns, source).await?;
-                let sees = self.sight(source).await?.shows(&node);
-                Err(if sees { DriveError::Forbidden } else { DriveError::NotFound })
-            }
+            Err(DriveError::Forbidden) => Err(self.refusal(source).await?),
             permission => permission,
         }
     }
@@ -70,13 +66,15 @@ impl<'a> Rights<'a> {
     pub async fn take(&self, path: &DrivePath) -> Result<Permission> {
         let (parent, _) = path.split().ok_or(DriveError::Root)?;
         match self.write_in(&parent).await {
-            Err(DriveError::Forbidden) => {
-                let node = stat(self.ns, path).await?;
-                let sees = self.sight(path).await?.shows(&node);
-                Err(if sees { DriveError::Forbidden } else { DriveError::NotFound })
-            }
+            Err(DriveError::Forbidden) => Err(self.refusal(path).await?),
             permission => permission,
         }
+    }
+
+    /// How what is at this path is refused to him: as if it were missing, if he does not see it.
+    async fn refusal(&self, path: &DrivePath) -> Result<DriveError> {
+        let node = stat(self.ns, path).await?;
+        Ok(if self.sight(path).await?.shows(&node) { DriveError::Forbidden } else { DriveError::NotFound })
     }
 
     /// The permission to read the file at a path.
