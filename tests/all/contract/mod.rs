@@ -98,7 +98,7 @@ macro_rules! keeps_the_contract {
                 commit_of_nothing_is_committed
                 commit_accepts_cells_of_one_mebibyte
                 commit_accepts_a_plan_of_four_mebibytes
-                commit_accepts_130_guarded_rows
+                commit_accepts_as_many_guarded_rows_as_there_may_be
                 commit_carries_unique_id_rows_through_their_life_cycle
                 commit_carries_immutable_cells_through_their_life_cycle;
             counters:
