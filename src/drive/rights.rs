@@ -140,7 +140,7 @@ impl Sight {
 /// What a requester sees at a path, with what proves later that a read since then has shown no more.
 pub struct Look<'a> {
     rights: Rights<'a>,
-    path: &'a DrivePath,
+    pub path: &'a DrivePath,
     /// Read before all else.
     epoch: LiveEpoch,
     pub sight: Sight,

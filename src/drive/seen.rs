@@ -15,11 +15,18 @@ use crate::content::{Body, Content};
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::{DirId, DrivePath, Name};
 
-/// The file or directory at a path.
-pub async fn stat(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
+/// What `read` finds at a path with a look at it, which it gives back. It reads again if the look holds no more.
+async fn look_at<'a, T, F>(
+    ns: &'a Namespace,
+    requester: &Requester,
+    path: &'a DrivePath,
+    read: impl Fn(Look<'a>) -> F,
+) -> Result<T>
+where
+    F: Future<Output = (Look<'a>, Result<T>)>,
+{
     for _ in 0..TRIES {
-        let look = Look::at(ns, requester, path).await?;
-        let found = stat_in(ns, &look.sight, path).await;
+        let (look, found) = read(Look::at(ns, requester, path).await?).await;
         if look.holds().await? {
             return found;
         }
@@ -27,21 +34,27 @@ pub async fn stat(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Re
     Err(DriveError::Contended)
 }
 
+/// The file or directory at a path.
+pub async fn stat(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
+    look_at(ns, requester, path, |look| async move {
+        let found = stat_in(ns, &look.sight, path).await;
+        (look, found)
+    })
+    .await
+}
+
 /// The file or directory at a path that the requester copies.
 ///
 /// Errors: [`DriveError::Forbidden`] if he sees of a directory only what leads elsewhere.
 pub async fn source_of_copy(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
-    for _ in 0..TRIES {
-        let look = Look::at(ns, requester, path).await?;
+    look_at(ns, requester, path, |look| async move {
         let found = match stat_in(ns, &look.sight, path).await {
             Ok(_) if !look.sight.is_whole() => Err(DriveError::Forbidden),
             found => found,
         };
-        if look.holds().await? {
-            return found;
-        }
-    }
-    Err(DriveError::Contended)
+        (look, found)
+    })
+    .await
 }
 
 /// As [`stat`], with what the requester sees at this path.
@@ -64,18 +77,15 @@ pub async fn list_stored(
     path: &DrivePath,
     ask: &ListQuery,
 ) -> Result<StoredListing> {
-    for _ in 0..TRIES {
-        let look = Look::at(ns, requester, path).await?;
+    look_at(ns, requester, path, |look| async move {
         let found = match look.sight.ways_in(path) {
             Some((dir, ways)) => list_ways(ns, path, (dir, ways), ask).await,
             None if look.sight.is_whole() => list::list_stored(ns, path, ask).await,
             None => Err(DriveError::NotFound),
         };
-        if look.holds().await? {
-            return found;
-        }
-    }
-    Err(DriveError::Contended)
+        (look, found)
+    })
+    .await
 }
 
 /// A page of the directories that lead to what the requester may read.
@@ -103,19 +113,16 @@ async fn list_ways(
 
 /// One version of a file: attributes and content belong together.
 pub async fn open_file(ns: &Namespace, content: &Content, requester: &Requester, path: &DrivePath) -> Result<OpenFile> {
-    for _ in 0..TRIES {
-        let look = Look::at(ns, requester, path).await?;
+    look_at(ns, requester, path, |look| async move {
         let found = if look.sight.is_whole() {
             open::open_file(ns, content, path).await
         } else {
             // He sees no files here.
             stat_in(ns, &look.sight, path).await.and(Err(DriveError::IsDirectory))
         };
-        if look.holds().await? {
-            return found;
-        }
-    }
-    Err(DriveError::Contended)
+        (look, found)
+    })
+    .await
 }
 
 /// The content of the version that was found at `path`; see [`open::open_content`].
@@ -126,16 +133,13 @@ pub async fn open_content(
     path: &DrivePath,
     entry: &FileEntry,
 ) -> Result<Body> {
-    for _ in 0..TRIES {
-        let look = Look::at(ns, requester, path).await?;
+    look_at(ns, requester, path, |look| async move {
         let found = if look.sight.is_whole() {
             open::open_content(ns, content, path, entry).await
         } else {
             Err(DriveError::NotFound)
         };
-        if look.holds().await? {
-            return found;
-        }
-    }
-    Err(DriveError::Contended)
+        (look, found)
+    })
+    .await
 }

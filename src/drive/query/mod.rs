@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use super::error::{DriveError, Result};
 use super::model::{FilePage, NameQuery, Node, TimeQuery};
+use super::namespace::Namespace;
 use super::namespace::scope::Scope;
 use super::rights::{Look, Sight};
 use super::seen::stat_in;
@@ -68,7 +69,7 @@ async fn try_by_time(
 ) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
     // IMPORTANT: from before the lookup of the scope: a move after it makes both strategies below a folder void.
     let epoch = look.moves();
-    let Some((scope, folder)) = scope(source, look, ask.under.as_ref()).await? else {
+    let Some((scope, folder)) = scope(&source.namespace, look).await? else {
         return Ok(Some(FilePage { nodes: Vec::new(), next: None }));
     };
     let mut scan = folder.as_ref().map(|folder| ScanStrategy::new(source, ask, folder, epoch));
@@ -132,7 +133,7 @@ async fn try_by_name(
     look: &Look<'_>,
     ask: &NameQuery,
 ) -> Result<Option<FilePage<(String, FileId)>>> {
-    let Some((scope, _)) = scope(source, look, ask.under.as_ref()).await? else {
+    let Some((scope, _)) = scope(&source.namespace, look).await? else {
         return Ok(Some(FilePage { nodes: Vec::new(), next: None }));
     };
     let folded = fold(&ask.name);
@@ -160,27 +161,21 @@ async fn try_by_name(
 /// The scope of a query, and the folder that it is, if it is one. None if there is nothing that the requester may read.
 ///
 /// In a directory that he sees as a way, it is all that he may read below it.
-async fn scope(
-    source: &QuerySource,
-    look: &Look<'_>,
-    under: Option<&DrivePath>,
-) -> Result<Option<(Scope, Option<DrivePath>)>> {
-    let ns = &source.namespace;
-    let root = DrivePath::root();
-    let path = under.filter(|under| !under.is_root());
-    match &look.sight {
-        Sight::Ways(_, ways) if path.is_none() => return Ok(scope_of(ways.readable())),
-        Sight::Unrestricted | Sight::Whole(_) if path.is_none() => return Ok(Some((Scope::Everything, None))),
-        _ => {}
+async fn scope(ns: &Namespace, look: &Look<'_>) -> Result<Option<(Scope, Option<DrivePath>)>> {
+    if look.path.is_root() {
+        return Ok(match &look.sight {
+            Sight::Ways(_, ways) => scope_of(ways.readable()),
+            Sight::Unrestricted | Sight::Whole(_) => Some((Scope::Everything, None)),
+        });
     }
-    let dir = match stat_in(ns, &look.sight, path.unwrap_or(&root)).await? {
+    let dir = match stat_in(ns, &look.sight, look.path).await? {
         Node::Directory { entry, .. } => entry.id,
         Node::File { .. } => return Err(DriveError::IsFile),
     };
-    let Some((_, ways)) = look.sight.ways_in(path.unwrap_or(&root)) else {
-        return Ok(Some((Scope::below(dir), path.cloned())));
-    };
-    Ok(scope_of(ways.readable_below(dir)))
+    Ok(match look.sight.ways_in(look.path) {
+        Some((_, ways)) => scope_of(ways.readable_below(dir)),
+        None => Some((Scope::below(dir), Some(look.path.clone()))),
+    })
 }
 
 /// The scope of these directories.
