@@ -212,11 +212,9 @@ impl Auth {
         Ok(())
     }
 
-    /// Deletes the index entries of a user's grants and secrets.
-    pub(super) async fn index_entries_of(&self, name: &UserName) -> Result<Vec<RowChange>> {
+    /// Deletes the index entries of a user's secrets and of these grants, which he has.
+    pub(super) async fn index_entries_of(&self, name: &UserName, grants: &[Grant]) -> Result<Vec<RowChange>> {
         let holder = Grantee::User(name.clone());
-        let account = self.account(&holder).await?;
-        let grants = account.map_or_else(Vec::new, |account| account.grants);
         let mut entries: Vec<RowChange> = grants.iter().flat_map(|grant| grant.delete_index(&holder)).collect();
         for family in [SESSION, TOKEN] {
             entries.extend(self.secret_entries_of(name, family, None).await?);

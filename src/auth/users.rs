@@ -194,15 +194,15 @@ impl Auth {
             .until_committed(|| async move {
                 let admin = this.admin(by).await?;
                 let name = this.known_name(name).await?.ok_or(AuthError::NotFound)?;
-                let (user, stamp) = this.user_with_stamp(&name).await?;
-                let before = user.profile.is_enabled_admin();
-                let quota = Quota::default();
-                let gone = Profile { removed: true, display: String::new(), quota, ..user.profile };
+                let account = this.account(&Grantee::User(name.clone())).await?.ok_or(AuthError::NotFound)?;
+                let (profile, stamp) = (account.user().ok_or(AuthError::NotFound)?.clone(), account.stamp);
+                let before = profile.is_enabled_admin();
+                let gone = Profile { removed: true, display: String::new(), quota: Quota::default(), ..profile };
                 let mut changes = vec![stamp.next().put(), gone.put(), Change::delete(CF, account::PASSWORD)];
                 changes.extend([GRANT, SESSION, TOKEN, SHARE].map(|family| Change::DeleteFamily { family }));
                 let row =
                     ConditionalRow { table: account::TABLE, row: key(&name), checks: vec![stamp.check()], changes };
-                let mut plan = Plan { finish: this.index_entries_of(&name).await?, ..Plan::default() };
+                let mut plan = Plan { finish: this.index_entries_of(&name, &account.grants).await?, ..Plan::default() };
                 guards::add_all(&mut plan, [row, admin.guard()]);
                 guards::add_all(&mut plan, this.count_admins(before, false).await?);
                 Ok((plan, name))
