@@ -75,12 +75,7 @@ impl<'a> Run<'a> {
             out.display()
         );
         std::fs::create_dir_all(&options.out)?;
-        let locked = [File::open(&options.out)?, File::open(scratch.path())?];
-        for (folder, lock) in [options.out.as_path(), scratch.path()].iter().zip(&locked) {
-            lock.try_lock().with_context(|| {
-                format!("{} is in use by another run: name another folder with --out", folder.display())
-            })?;
-        }
+        let locked = [locked(&options.out)?, locked(scratch.path())?];
         tell_of_others(scratch.path());
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
@@ -164,11 +159,19 @@ fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
     report::write(report, out)
 }
 
+/// A folder, locked until the file is closed. Fails if another run has locked it.
+fn locked(folder: &Path) -> Result<File> {
+    let lock = File::open(folder)?;
+    lock.try_lock()
+        .with_context(|| format!("{} is in use by another run: name another folder with --out", folder.display()))?;
+    Ok(lock)
+}
+
 /// Names the folders of stores beside this one that no run has locked: those of runs that were killed.
 fn tell_of_others(scratch: &Path) {
     for other in scratch.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten() {
         let is_store = other.file_name().to_string_lossy().starts_with(SCRATCH);
-        if is_store && File::open(other.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+        if is_store && locked(&other.path()).is_ok() {
             say(format_args!("{} is left of a run that was killed: remove it", other.path().display()));
         }
     }
