@@ -39,8 +39,7 @@ WEIGHTS = {"upload small": 10, "stat": 50, "list": 20, "time page": 5, "download
 # The programs that are called, and their Debian packages.
 PROGRAMS = {"wrk": "wrk", "curl": "curl"}
 PEERS = {"nginx": "nginx-light", "rclone": "rclone", "psql": "postgresql"}
-# nohup has the last one ignored.
-ENDINGS = [at for at in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(at) != signal.SIG_IGN]
+ENDINGS = [signal.SIGINT, signal.SIGTERM]
 LIBC = ctypes.CDLL(None)
 # What a line of the comparison tells besides.
 ALSO = ["p50_us", "p99_us", "server_cpu_us", "server_cpu_s_a_GiB"]

@@ -27,8 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use futures_util::future::OptionFuture;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use options::Options;
@@ -52,18 +51,14 @@ async fn main() -> ExitCode {
 async fn run_command(options: Options) -> Result<()> {
     let (stop, stopped) = watch::channel(false);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    // What was started by `nohup` goes on without its terminal.
-    let ignored = procfs::process::Process::myself()?.status()?.sigign;
-    let mut hangup = (ignored & 1 == 0).then(|| signal(SignalKind::hangup())).transpose()?;
     let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
     let left = scratch.path().to_owned();
     tokio::spawn(async move {
-        // Asked once, what is measured is written; at a second Ctrl-C, nothing more is done. The others may come twice:
-        // a shell repeats them.
+        // Asked once, what is measured is written; at a second Ctrl-C, nothing more is done. SIGTERM may come twice: a
+        // shell repeats it.
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            Some(_) = OptionFuture::from(hangup.as_mut().map(Signal::recv)) => {}
         }
         // First of all: without a terminal, nothing can be printed.
         stop.send_replace(true);

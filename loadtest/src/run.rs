@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
@@ -31,7 +31,7 @@ pub struct Run<'a> {
     out: PathBuf,
     /// Holds the stores; removed when it is dropped.
     scratch: tempfile::TempDir,
-    /// `options.out`, locked against a second run, and the folder of the stores, as long as the run goes on.
+    /// `options.out` and the folder of the stores, locked against a second run as long as this one goes on.
     _locked: [File; 2],
     start: Instant,
     report: Report,
@@ -41,11 +41,11 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Errors if there is no room for the stores or the report, or a program is missing, before anything is measured.
     pub fn new(options: &'a Options, scratch: tempfile::TempDir, stop: Stop) -> Result<Self> {
+        let stores = locked(scratch.path())?;
         room(scratch.path(), options)?;
         if let Some(args) = options.limits() {
             limits::check(scratch.path(), &args)?;
         }
-        let last = report::prepare(&options.out)?;
         let layouts = options.comparison(scratch.path());
         let meta = Meta {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -54,6 +54,7 @@ impl<'a> Run<'a> {
             files: options.files().into(),
             clients: layouts.as_ref().map(|of| of.clients),
             rounds: layouts.as_ref().map(|of| of.rounds),
+            loop_ms: layouts.as_ref().map(|of| of.loop_length.as_millis() as u64),
             quick: options.quick,
             machine: machine::describe(scratch.path()),
             versions: [("rowdrive", env!("CARGO_PKG_VERSION")), ("sqlite", rusqlite::version())]
@@ -61,27 +62,13 @@ impl<'a> Run<'a> {
                 .into(),
             ..Meta::default()
         };
-        ensure!(
-            last.as_ref().is_none_or(|last| !has_more(last, options, &meta)),
-            "{} has a whole report of more than this run measures: name another folder with --out, or remove that one",
-            options.out.display()
-        );
-        let is_kept = last.is_some_and(|last| last.meta.complete);
-        let out = if is_kept { options.out.join(UNFINISHED) } else { options.out.clone() };
-        let before = report::prepare(&out)?;
-        ensure!(
-            !is_kept || before.is_none_or(|before| !before.meta.complete),
-            "{} has a whole report: move it, or name another folder with --out",
-            out.display()
-        );
-        std::fs::create_dir_all(&options.out)?;
-        let locked = [locked(&options.out)?, locked(scratch.path())?];
+        let (out, folder) = place(options, &meta)?;
         tell_of_others(scratch.path());
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
         }
-        let report = Report { meta, ..Report::default() };
-        Ok(Self { options, out, scratch, _locked: locked, start: Instant::now(), report, stop })
+        let (start, _locked) = (Instant::now(), [folder, stores]);
+        Ok(Self { options, out, scratch, _locked, start, report: Report { meta, ..Report::default() }, stop })
     }
 
     /// The report and its folder, and why it is not whole. If nothing was measured, there is none, and what was written
@@ -97,7 +84,7 @@ impl<'a> Run<'a> {
             self.report.meta.notes.push(format!("{error:#}"));
         }
         let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
-        let written = if is_begun { self.write() } else { Ok(()) };
+        let written = if is_begun { write(&mut self.report, self.start, &self.out) } else { Ok(()) };
         // IMPORTANT: only now the whole report is there.
         if let (Some(folder), Ok(())) = (unfinished, &written) {
             let _removed = std::fs::remove_dir_all(folder);
@@ -120,12 +107,11 @@ impl<'a> Run<'a> {
     async fn regions(&mut self, asked: Vec<String>) -> Result<()> {
         self.stop.go_on()?;
         let title = bar("regions")?;
-        let (files, seed, bar) = (self.options.files(), self.options.seed, title.clone());
-        let is_asked = move |layout: &str| asked.iter().any(|asked| asked == layout);
-        let counted = move || regions::all(files, seed, &is_asked, &|what| bar.set_message(what.to_owned()));
+        let (files, seed) = (self.options.files(), self.options.seed);
+        let counted = move || regions::all(files, seed, |layout| asked.iter().any(|asked| asked == layout));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
-        self.write()
+        write(&mut self.report, self.start, &self.out)
     }
 
     async fn layouts(&mut self, options: &comparison::Options, tree: Arc<Tree>) -> Result<()> {
@@ -144,13 +130,9 @@ impl<'a> Run<'a> {
                 Found::Http(run) => self.report.http.push(run),
                 Found::Limit(limit) => self.report.limits.push(limit),
             }
-            self.write()
+            write(&mut self.report, self.start, &self.out)
         })
         .await
-    }
-
-    fn write(&mut self) -> Result<()> {
-        write(&mut self.report, self.start, &self.out)
     }
 }
 
@@ -159,11 +141,33 @@ fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
     report::write(report, out)
 }
 
+/// The folder of the report until it is whole, and the lock of `options.out`. What it has is read when no other run can
+/// change it. Fails if this report could not replace that one.
+fn place(options: &Options, meta: &Meta) -> Result<(PathBuf, File)> {
+    let (mut out, instead) = (options.out.clone(), "name another folder with --out, or move that report");
+    ensure!(!out.ends_with(UNFINISHED), "--out {UNFINISHED} is the folder of another report's next run");
+    report::prepare(&out)?;
+    std::fs::create_dir_all(&out)?;
+    let (lock, mut last) = (locked(&out)?, report::prepare(&out)?);
+    if let Some(whole) = last.take_if(|last| last.meta.complete) {
+        let more = has_more(&whole, options, meta);
+        ensure!(more.is_empty(), "{} has a whole report, with more {more} than this run: {instead}", out.display());
+        out = out.join(UNFINISHED);
+        last = report::prepare(&out)?;
+        let is_whole = last.as_ref().is_some_and(|last| last.meta.complete);
+        ensure!(!is_whole, "{} has a whole report: {instead}", out.display());
+    }
+    if last.is_some() {
+        say(format_args!("{} has a partial report, which this run replaces", out.display()));
+    }
+    Ok((out, lock))
+}
+
 /// A folder, locked until the file is closed. Fails if another run has locked it.
 fn locked(folder: &Path) -> Result<File> {
     let lock = File::open(folder)?;
-    lock.try_lock()
-        .with_context(|| format!("{} is in use by another run: name another folder with --out", folder.display()))?;
+    let is_locked = lock.try_lock().is_ok();
+    ensure!(is_locked, "{} is in use by another run: name another folder with --out", folder.display());
     Ok(lock)
 }
 
@@ -177,14 +181,19 @@ fn tell_of_others(scratch: &Path) {
     }
 }
 
-/// Whether a report is whole, and of more than this run will measure.
-fn has_more(last: &Report, options: &Options, meta: &Meta) -> bool {
+/// What a report has more of than this run will measure; empty if nothing.
+fn has_more(last: &Report, options: &Options, meta: &Meta) -> String {
     let kinds = options.comparison(Path::new("")).into_iter().flat_map(|of| of.kinds);
     let layouts: Vec<_> = kinds.map(|kind| kind.name()).collect();
-    let is_larger = last.meta.files > meta.files || last.meta.rounds > meta.rounds || meta.quick && !last.meta.quick;
-    let has_layouts = last.layouts.keys().any(|name| !layouts.contains(name));
-    let has_limits = !last.limits.is_empty() && options.limits().is_none();
-    last.meta.complete && (is_larger || has_layouts || has_limits)
+    let of = &last.meta;
+    let more = [
+        ("files", of.files > meta.files),
+        ("rounds", of.rounds > meta.rounds),
+        ("time for a loop", of.loop_ms > meta.loop_ms || meta.quick && !of.quick),
+        ("layouts", last.layouts.keys().any(|name| !layouts.contains(name))),
+        ("limits", !last.limits.is_empty() && options.limits().is_none()),
+    ];
+    more.into_iter().filter(|(_, is_more)| *is_more).map(|(what, _)| what).collect::<Vec<_>>().join(", ")
 }
 
 /// An error if the disk has no room for all layouts and their copies, or the memory none for what they keep in it, as far

@@ -10,32 +10,24 @@ use std::process::{Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A run whose report goes there. SIGHUP ends it, also if these tests were started by `nohup`, unless it is ignored.
+/// A run whose report goes there.
 fn loadtest(out: &Path, args: &str) -> Command {
-    run("--default-signal=HUP", out, args)
-}
-
-fn run(hangup: &str, out: &Path, args: &str) -> Command {
-    let mut command = Command::new("env");
-    command.arg(hangup).arg(env!("CARGO_BIN_EXE_loadtest")).args(args.split(' ')).arg("--out").arg(out);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadtest"));
+    command.args(args.split(' ')).arg("--out").arg(out);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Sends these signals to a run: the first one when it has printed a line that begins like this, and what follows `heard`
-/// when it has told that it ends. Returns its last line and its exit code.
-fn ended(mut run: Command, line: &str, signals: &[Signal], heard: Signal) -> (String, Option<i32>) {
+/// Sends these signals to a run: the first one when it has printed a line that begins like this, a second one when it has
+/// told that it ends. Returns its last line and its exit code.
+fn ended(mut run: Command, line: &str, signals: &[Signal]) -> (String, Option<i32>) {
     let mut child = run.spawn().unwrap();
     let pid = Pid::from_child(&child);
     let mut printed = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(printed.any(|printed| printed.starts_with(line)), "the run ended before `{line}`");
-    let mut is_heard = false;
-    for signal in signals {
+    for (signal, is_first) in signals.iter().zip([true, false]) {
         kill_process(pid, *signal).unwrap();
-        if *signal == heard && !is_heard {
-            is_heard = printed.any(|printed| printed.starts_with("ending:"));
-            assert!(is_heard, "{signal:?} was not heard");
-        }
+        assert!(!is_first || printed.any(|printed| printed.starts_with("ending:")), "{signal:?} was not heard");
     }
     let last = printed.last().unwrap_or_default();
     (last, child.wait().unwrap().code())
@@ -50,22 +42,17 @@ const ENDLESS: &str = "layouts --size 1000 --rounds 100 --ms 200 --layouts fullp
 
 #[test]
 fn a_run_that_is_ended_writes_what_it_has_as_partial() {
-    // What `nohup` starts goes on without its terminal. Otherwise SIGINT would be the second signal, which ends at once.
-    let (hangup, interrupt) = (Signal::HUP, Signal::INT);
-    for (at_hangup, signals) in [
-        ("--default-signal=HUP", vec![interrupt]),
-        ("--default-signal=HUP", vec![Signal::TERM]),
-        ("--default-signal=HUP", vec![hangup]),
-        ("--ignore-signal=HUP", vec![hangup, interrupt]),
-    ] {
-        let (out, heard) = (tempfile::tempdir().unwrap(), *signals.last().unwrap());
-        let (last, code) = ended(run(at_hangup, out.path(), ENDLESS), "round 1", &signals, heard);
-        assert!(last.ends_with(": interrupted") && code == Some(1), "{signals:?}: {last}, {code:?}");
+    let out = tempfile::tempdir().unwrap();
+    for signal in [Signal::INT, Signal::TERM] {
+        let (last, code) = ended(loadtest(out.path(), ENDLESS), "round 1", &[signal]);
+        assert!(last.ends_with(": interrupted") && code == Some(1), "{signal:?}: {last}, {code:?}");
         let report = report(out.path());
-        assert_eq!(report["meta"]["complete"], false, "{signals:?}");
-        assert!(report["costs"]["fullpath"]["disk_bytes_per_file"].as_f64().unwrap() > 1.0, "{signals:?}");
-        assert!(std::fs::read_to_string(out.path().join("report.md")).unwrap().contains("PARTIAL"), "{signals:?}");
+        assert_eq!(report["meta"]["complete"], false, "{signal:?}");
+        assert!(report["costs"]["fullpath"]["disk_bytes_per_file"].as_f64().unwrap() > 1.0, "{signal:?}");
+        assert!(std::fs::read_to_string(out.path().join("report.md")).unwrap().contains("PARTIAL"), "{signal:?}");
     }
+    let replaced = loadtest(out.path(), "layouts --size 1000 --rounds 1 --ms 10 --layouts tree").output().unwrap();
+    assert!(String::from_utf8(replaced.stderr).unwrap().contains("has a partial report, which this run replaces"));
 }
 
 #[test]
@@ -73,7 +60,7 @@ fn a_run_that_ends_while_the_script_runs_leaves_its_results_and_nothing_else() {
     let (out, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = place.path().to_str().unwrap().to_owned();
     let limits = |more: &str| loadtest(out.path(), &format!("limits --quick --size 1000 --dir {dir}{more}"));
-    let (last, code) = ended(limits(""), "limits: http: stat", &[Signal::TERM], Signal::TERM);
+    let (last, code) = ended(limits(""), "limits: http: stat", &[Signal::TERM]);
     assert_eq!((last.as_str(), code), ("loadtest: interrupted", Some(1)));
     let found = report(out.path());
     assert_eq!((&found["meta"]["complete"], &found["http"][0]["mix"]), (&false.into(), &"upload small".into()));
@@ -118,9 +105,9 @@ fn a_run_that_is_ended_before_it_has_measured_leaves_the_report_of_the_last() {
         first.contains("is left of a run that was killed") && first.lines().last() == then.lines().last(),
         "{first}"
     );
-    let once = ended(large(), "making the tree", &[Signal::INT], Signal::INT);
+    let once = ended(large(), "making the tree", &[Signal::INT]);
     assert_eq!(once, ("loadtest: interrupted".to_owned(), Some(1)));
-    let (last, code) = ended(large(), "making the tree", &[Signal::INT, Signal::INT], Signal::INT);
+    let (last, code) = ended(large(), "making the tree", &[Signal::INT, Signal::INT]);
     let left = last.strip_prefix("remove what is left: ").unwrap();
     assert!(code == Some(130) && left.contains("/rowdrive-loadtest-"), "{left}, {code:?}");
     std::fs::remove_dir_all(left).unwrap();
@@ -129,11 +116,11 @@ fn a_run_that_is_ended_before_it_has_measured_leaves_the_report_of_the_last() {
     for less in ["--layouts fullpath --quick", "--layouts tree"] {
         let refused = run(less);
         assert!(refused.status.code() == Some(1), "{less}: {refused:?}");
-        assert!(String::from_utf8(refused.stderr).unwrap().contains("has a whole report of more"), "{less}");
+        assert!(String::from_utf8(refused.stderr).unwrap().contains("has a whole report, with more"), "{less}");
     }
     // As much, but ended, with each layout once: what it has is beside the whole report.
     let twice = loadtest(out.path(), &format!("{ENDLESS},fullpath"));
-    let (_, code) = ended(twice, "round 1", &[Signal::INT], Signal::INT);
+    let (_, code) = ended(twice, "round 1", &[Signal::INT]);
     let [whole, part] = [out.path().to_owned(), out.path().join("unfinished")].map(|out| report(&out));
     assert_eq!((code, &whole["meta"]["files"], &whole["meta"]["complete"]), (Some(1), &1000.into(), &true.into()));
     assert!(part["meta"]["complete"] == false && part["costs"]["fullpath"].is_object(), "{part}");

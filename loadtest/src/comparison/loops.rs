@@ -15,7 +15,7 @@ use super::Options;
 use super::work::Meter;
 use crate::progress::Stop;
 use crate::report::model::{AtRate, Figures, Work};
-use crate::stats::{curve, median};
+use crate::stats::median;
 
 /// Requests that show whether an operation is slow: the quickest, since the first one may open files, and any may wait for
 /// the disk.
@@ -114,7 +114,8 @@ impl Found {
             clients: Some(1),
             rounds,
             work: Some(all.work.zip(&all.work, |all, _| all / count.max(1) as f64)),
-            curve: curve(&all.latencies),
+            // Each point halves the way to the last one.
+            curve: all.latencies.iter_quantiles(1).map(|at| (at.percentile(), at.value_iterated_to())).collect(),
             ..Figures::default()
         })
     }
@@ -296,13 +297,12 @@ mod tests {
     async fn asked<T, F: Future<Output = Result<()>> + Send + 'static>(
         (clients, ms): (usize, u64),
         (most, request): (usize, fn() -> F),
-        stopped: watch::Receiver<bool>,
         ask: impl AsyncFnOnce(Clients<'_>) -> Result<T>,
     ) -> Result<T> {
         let options = &Options { clients, loop_length: Duration::from_millis(ms), ..Options::default() };
         let requests = std::iter::repeat_with(move || -> BoxFuture<_> { Box::pin(request()) }).take(most);
         let requests = Arc::new(Mutex::new(requests));
-        ask(Clients { options, stop: &Stop(stopped), meter: &Meter::default(), requests }).await
+        ask(Clients { options, stop: &Stop(watch::channel(false).1), meter: &Meter::default(), requests }).await
     }
 
     async fn rounds<const N: usize>(clients: Clients<'_>) -> Result<Found> {
@@ -315,29 +315,27 @@ mod tests {
 
     #[tokio::test]
     async fn every_request_is_sent_once_and_failures_are_returned() {
-        let never = watch::channel(false).1;
         // Three are sent by probes, of which the last one counts, and the others while it warms up: too few are there.
         for (clients, most) in [((3, 60_000), 5), ((1, 1), 0)] {
-            let found = asked(clients, (most, || at_work(0)), never.clone(), rounds::<1>).await.unwrap();
+            let found = asked(clients, (most, || at_work(0)), rounds::<1>).await.unwrap();
             assert!(found.ran_out && found.figures(clients.0).is_none());
         }
         // Rounds before that one stay.
-        let one = asked((1, 0), (8, || at_work(0)), never.clone(), rounds::<2>).await.unwrap();
+        let one = asked((1, 0), (8, || at_work(0)), rounds::<2>).await.unwrap();
         assert!(one.ran_out && one.figures(1).unwrap().rounds.len() == 1);
-        assert!(!asked((1, 1), (usize::MAX, || at_work(0)), never.clone(), rounds::<1>).await.unwrap().ran_out);
-        assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), never, rounds::<1>).await.is_err());
+        assert!(!asked((1, 1), (usize::MAX, || at_work(0)), rounds::<1>).await.unwrap().ran_out);
+        assert!(asked((1, 1), (9, || async { anyhow::bail!("missing") }), rounds::<1>).await.is_err());
     }
 
     /// Of what never waits there are as many requests under way as clients, by Little's law: the sum of the latencies
     /// divided by the time. Of slow requests there is one.
     #[tokio::test]
     async fn the_latency_has_the_wait_for_other_clients() {
-        let never = watch::channel(false).1;
-        let found = asked((8, 100), (usize::MAX, || at_work(50)), never.clone(), rounds::<1>).await.unwrap();
+        let found = asked((8, 100), (usize::MAX, || at_work(50)), rounds::<1>).await.unwrap();
         let under_way = |of: &Loop| of.latencies.mean() * of.latencies.len() as f64 / 1e6 / of.seconds;
         let [one, many] = BOTH.map(|pacing| under_way(&found.loops[&pacing][0]));
         assert!(one < 1.1 && (4.0..8.8).contains(&many), "{one} {many}");
-        let found = asked((8, 80), (usize::MAX, asleep), never, rounds::<1>).await.unwrap();
+        let found = asked((8, 80), (usize::MAX, asleep), rounds::<1>).await.unwrap();
         assert!(found.is_slow == Some(true) && found.loops.keys().eq([&Pacing::One]));
     }
 
@@ -345,25 +343,13 @@ mod tests {
     /// those that wait for a stalled thread has the wait.
     #[tokio::test]
     async fn a_set_rate_does_not_wait_for_answers() {
-        let never = watch::channel(false).1;
         let at_rate = async |clients: Clients<'_>| clients.run(Pacing::Rate(500), Duration::from_millis(200), 0).await;
-        let held = asked((1, 1), (usize::MAX, asleep), never.clone(), at_rate).await.unwrap();
+        let held = asked((1, 1), (usize::MAX, asleep), at_rate).await.unwrap();
         assert!(held.latencies.len() == 100 && held.seconds < 1.0, "{} in {}", held.latencies.len(), held.seconds);
         assert!(held.latencies.min() >= 29_900, "{}", held.latencies.min());
-        let late = asked((1, 1), (usize::MAX, || at_work(10_000)), never, at_rate).await.unwrap();
+        let late = asked((1, 1), (usize::MAX, || at_work(10_000)), at_rate).await.unwrap();
         // A second of work was asked for within a fifth of one.
         assert!(late.latencies.max() > 500_000, "{}", late.latencies.max());
-    }
-
-    #[tokio::test]
-    async fn it_ends_when_it_is_asked_to() {
-        let (stop, stopped) = watch::channel(false);
-        let ends = async move {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            stop.send_replace(true);
-        };
-        let (ended, ()) = tokio::join!(asked((2, 60_000), (usize::MAX, || at_work(50)), stopped, rounds::<1>), ends);
-        assert_eq!(ended.err().unwrap().to_string(), "interrupted");
     }
 
     #[test]
@@ -382,7 +368,7 @@ mod tests {
         let found = all.figures(64).unwrap();
         assert_eq!((found.clients, found.count, &found.rounds[..]), (Some(64), 100, &[30.0, 10.0, 100.0][..]));
         assert_eq!((found.per_second, found.p50_us, found.p99_us), (30.0, 50, 99));
-        assert_eq!(found.curve, [(0.0, 1), (50.0, 50), (75.0, 75), (90.0, 90), (100.0, 100)]);
+        assert_eq!(found.curve, [1, 50, 75, 88, 94, 97, 99, 100, 100].map(|us| (us as f64, us)));
         let work = found.work.unwrap();
         assert_eq!((work.reads, work.commits, work.cpu_us), (Some(3.0), None, 3.0));
         let (one, at_rate) = (found.one_client.unwrap(), found.at_rate.unwrap());

@@ -23,6 +23,7 @@ use crate::data::{self, Tree};
 use crate::layouts::kinds::Kind;
 use crate::progress::{Stop, say};
 use crate::report::model::Report;
+use crate::report::order::label;
 use operations::{ALL, Inputs, Operation, WITH_CONTENT};
 use store::Store;
 
@@ -118,7 +119,8 @@ impl Part<'_> {
         }
         let mut random = StdRng::seed_from_u64(seed);
         for operation in self.operations {
-            say(format_args!("round {} of {}: {}{}", number + 1, options.rounds, operation.name, self.suffix));
+            let what = label(&format!("{}{}", operation.name, self.suffix));
+            say(format_args!("round {} of {}: {what}", number + 1, options.rounds));
             room(&options.folder)?;
             stores.shuffle(&mut random);
             for store in stores.iter_mut() {

@@ -123,12 +123,9 @@ fn resolve(connection: &Connection, path: &str) -> Result<Option<(i64, bool)>> {
     Ok(Some(at))
 }
 
-fn directory(connection: &Connection, path: &str) -> Result<Option<i64>> {
-    Ok(resolve(connection, path)?.and_then(|(id, is_directory)| is_directory.then_some(id)))
-}
-
-fn file(connection: &Connection, path: &str) -> Result<Option<i64>> {
-    Ok(resolve(connection, path)?.and_then(|(id, is_directory)| (!is_directory).then_some(id)))
+/// The id of a directory, or of a file.
+fn id(connection: &Connection, path: &str, of_directory: bool) -> Result<Option<i64>> {
+    Ok(resolve(connection, path)?.filter(|(_, is_directory)| *is_directory == of_directory).map(|(id, _)| id))
 }
 
 fn path_of(connection: &Connection, mut directory: i64, name: &str) -> Result<String> {
@@ -162,8 +159,8 @@ fn child(row: &Row<'_>) -> rusqlite::Result<Child> {
 fn put(connection: &Connection, file: &NewFile, is_new: bool) -> Result<Verdict> {
     let (parent, name) = split(&file.path);
     let (sql, id) = match is_new {
-        true => (INSERT, directory(connection, parent)?),
-        false => (UPDATE, self::file(connection, &file.path)?),
+        true => (INSERT, id(connection, parent, true)?),
+        false => (UPDATE, id(connection, &file.path, false)?),
     };
     let Some(id) = id else { return Ok(Verdict::Missing) };
     let Attributes { size, mime, creator, modified, added, digest, .. } = &file.attributes;
@@ -190,7 +187,7 @@ impl Layout for Relational {
         let path = path.to_owned();
         self.write(move |connection| {
             let (parent, name) = split(&path);
-            let Some(parent) = directory(connection, parent)? else { return Ok(Verdict::Missing) };
+            let Some(parent) = id(connection, parent, true)? else { return Ok(Verdict::Missing) };
             let insert = "INSERT INTO node (parent, name, is_directory) VALUES (?1, ?2, 1)";
             execute(connection, insert, params![parent, name])
         })
@@ -205,7 +202,7 @@ impl Layout for Relational {
     async fn stat(&self, path: &str) -> Result<Option<Node>> {
         self.read(|connection| {
             let (parent, name) = split(path);
-            let Some(parent) = directory(connection, parent)? else { return Ok(None) };
+            let Some(parent) = id(connection, parent, true)? else { return Ok(None) };
             let sql = format!("{SELECT} WHERE parent = ?1 AND name = ?2");
             let child = connection.prepare_cached(&sql)?.query_row(params![parent, name], child).optional()?;
             Ok(child.and_then(|child| child.node))
@@ -219,7 +216,7 @@ impl Layout for Relational {
 
     async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {
         self.read(|connection| {
-            let Some(id) = directory(connection, path)? else { return Ok(None) };
+            let Some(id) = id(connection, path, true)? else { return Ok(None) };
             let name = |row: &Row<'_>| Ok(Child { name: row.get(0)?, node: None });
             let children = match ask {
                 List::Names => select(connection, "SELECT name FROM node WHERE parent = ?1", [id], name)?,
@@ -238,7 +235,7 @@ impl Layout for Relational {
         let (from, to) = (from.to_owned(), to.to_owned());
         self.write(move |connection| {
             let (node, (parent, name)) = (resolve(connection, &from)?, split(&to));
-            let (Some((id, _)), Some(parent)) = (node, directory(connection, parent)?) else {
+            let (Some((id, _)), Some(parent)) = (node, id(connection, parent, true)?) else {
                 return Ok(Verdict::Missing);
             };
             let update = "UPDATE node SET parent = ?1, name = ?2 WHERE id = ?3";
@@ -250,7 +247,7 @@ impl Layout for Relational {
     async fn delete(&self, path: &str) -> Result<Verdict> {
         let path = path.to_owned();
         self.write(move |connection| {
-            let Some(id) = file(connection, &path)? else { return Ok(Verdict::Missing) };
+            let Some(id) = id(connection, &path, false)? else { return Ok(Verdict::Missing) };
             execute(connection, "DELETE FROM node WHERE id = ?1", [id])
         })
         .await
@@ -266,7 +263,7 @@ impl Layout for Relational {
 
     async fn period(&self, Period { clock, creator, from, to, under, limit }: &Period) -> Result<Vec<(i64, String)>> {
         self.read(|connection| {
-            let Some(root) = directory(connection, under)? else { return Ok(Vec::new()) };
+            let Some(root) = id(connection, under, true)? else { return Ok(Vec::new()) };
             let time = if *clock == Clock::Modified { "modified" } else { "added" };
             let (with, below) = if root == ROOT { ("", "?4 = ?4") } else { (BELOW, "parent IN below") };
             let creator_is = if creator.is_some() { "creator = ?5" } else { "?5 IS NULL" };

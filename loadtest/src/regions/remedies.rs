@@ -88,7 +88,7 @@ impl Remedy {
 type Loads = fn(Load) -> bool;
 const IMPORT: Loads = |load| load == Load::Import;
 const RATES: Loads = |load| matches!(load, Load::Rate(_));
-const CAMERA: Loads = |load| matches!(load, Load::Camera | Load::CameraByFolder);
+const CAMERA: Loads = |load| load == Load::Camera;
 const NOW: Loads = |load| load == Load::ModifiedNow;
 const USERS: Loads = |load| matches!(load, Load::Users(_) | Load::NewUsers(_));
 const READS: Loads = |load| matches!(load, Load::Reads(_));

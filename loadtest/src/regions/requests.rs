@@ -153,8 +153,6 @@ pub enum Load {
     Rate(usize),
     /// Names as a camera gives them: numbers that go on from folder to folder.
     Camera,
-    /// The numbers begin again in each folder.
-    CameraByFolder,
     ModifiedNow,
     /// So many users at a time, each with a part of the tree below a home of its own.
     Users(usize),
@@ -165,13 +163,12 @@ pub enum Load {
 }
 
 /// By name, in the order of the report.
-pub const LOADS: [(&str, Load); 11] = [
+pub const LOADS: [(&str, Load); 10] = [
     ("one tree imported", Load::Import),
     ("one tree imported, 200 files/s", Load::Rate(200)),
     ("one tree imported, 2000 files/s", Load::Rate(2_000)),
     ("one tree imported, 10000 files/s", Load::Rate(10_000)),
     ("one tree imported, camera names", Load::Camera),
-    ("one tree imported, camera names by folder", Load::CameraByFolder),
     ("one tree imported, files modified now", Load::ModifiedNow),
     ("64 users import", Load::Users(64)),
     ("new users in id order", Load::NewUsers(8)),
@@ -222,17 +219,13 @@ impl Load {
         let mut parts: Vec<_> = tree.files.chunks(each.max(1)).map(<[_]>::iter).collect();
         let mut turns: Vec<usize> = (0..each * users).map(|turn| turn % users).collect();
         turns.shuffle(random);
-        let (mut nodes, mut folders, mut requests) = (HashMap::<String, Rc<Node>>::new(), HashMap::new(), Vec::new());
+        let (mut nodes, mut requests) = (HashMap::<String, Rc<Node>>::new(), Vec::new());
         for (n, user) in turns.into_iter().enumerate() {
             let Some(file) = parts.get_mut(user).and_then(Iterator::next) else { continue };
             let creator = format!("user{:06}", if let Self::NewUsers(few) = self { n / few } else { user });
             let has_home = matches!(self, Self::Users(_) | Self::NewUsers(_));
             let home = if has_home { format!("/home/{creator}") } else { "/home".to_owned() };
-            let name = match self {
-                Self::Camera => format!("IMG_{:08}.JPG", n + 1),
-                Self::CameraByFolder => format!("IMG_{:08}.JPG", n + 1 - *folders.entry(file.dir).or_insert(n)),
-                _ => file.name.clone(),
-            };
+            let name = if self == Self::Camera { format!("IMG_{:08}.JPG", n + 1) } else { file.name.clone() };
             let path = format!("{}/{name}", tree.dir(file).replacen("/home", &home, 1));
             let added = Timestamp::from_ms(NOW + (n as f64 / rate as f64 * 1000.0) as i64);
             let modified = if self == Self::ModifiedNow { added } else { Timestamp::from_ms(file.modified) };

@@ -43,9 +43,8 @@ fn each_user_has_a_home_each_file_comes_once_and_cameras_count() {
         assert_eq!((some(500), some(50)), (users, early));
     }
     let second = (1..500).find(|n| tree.files[*n].dir != tree.files[0].dir).unwrap();
-    let named = |number: usize| format!("{}/IMG_{number:08}.JPG", tree.dir(&tree.files[second]));
-    let found = [Load::Camera, Load::CameraByFolder].map(|load| files(load).nth(second).unwrap().path.clone());
-    assert_eq!(found, [named(second + 1), named(1)]);
+    let named = format!("{}/IMG_{:08}.JPG", tree.dir(&tree.files[second]), second + 1);
+    assert_eq!(files(Load::Camera).nth(second).unwrap().path, named);
 }
 
 /// With `<1>` for the id of 1.
@@ -167,10 +166,10 @@ fn the_spread_of_windows_by_hand() {
 /// What decides of 20,000 files, 400 a second, with the range that each ratio has: 1.36 is chance, 16 is one region.
 #[test]
 fn the_rows_that_decide() {
-    let (imports, hot_spots) = all(20_000, 1, &|_| true, &|_| {}).unwrap();
+    let (imports, hot_spots) = all(20_000, 1, |_| true).unwrap();
     let name = |spot: &HotSpot| format!("{}|{}|{}|{}|{}", spot.load, spot.layout, spot.table, spot.remedy, spot.splits);
     let by_name: BTreeMap<String, &HotSpot> = hot_spots.iter().map(|spot| (name(spot), spot)).collect();
-    assert_eq!((by_name.len(), hot_spots.len()), (161, 161));
+    assert_eq!((by_name.len(), hot_spots.len()), (150, 150));
     for (name, range) in [
         // Keys in order have one hot region, and full paths too; random ids have none.
         ("one tree imported|uuid|dir|none|at quantiles", 15.0..16.1),
@@ -192,7 +191,7 @@ fn the_rows_that_decide() {
         ("one tree imported, camera names|name|rows|none|at quantiles", 7.9..8.6),
         // Hashed folders are even if a second goes over many of them.
         ("one tree imported, 200 files/s|tree|rows|none|at quantiles", 3.0..8.0),
-        ("one tree imported, 10000 files/s|tree|rows|none|at quantiles", 1.0..2.6),
+        ("one tree imported, 2000 files/s|tree|rows|none|at quantiles", 1.0..3.4),
         // The first of 20,000 files has 20 % of the reads; the others are even.
         ("reads, Zipf 1.2|fullpath|rows|none|at quantiles", 3.8..4.2),
     ] {
@@ -210,9 +209,9 @@ fn the_rows_that_decide() {
 
 #[test]
 fn a_run_repeats_with_its_seed_and_differs_with_another() {
-    let [once, twice, other] = [1, 1, 2].map(|seed| all(1_000, seed, &|_| true, &|_| {}).unwrap());
+    let [once, twice, other] = [1, 1, 2].map(|seed| all(1_000, seed, |_| true).unwrap());
     assert!(once == twice && other.0["uuid"]["file"] != once.0["uuid"]["file"]);
-    let (imports, hot_spots) = all(0, 1, &|_| true, &|_| {}).unwrap();
+    let (imports, hot_spots) = all(0, 1, |_| true).unwrap();
     assert!(LAYOUTS.iter().all(|(layout, tables)| imports[*layout].len() == tables.len()));
     assert!(hot_spots.iter().all(|spot| spot.spread.idle_regions == REGIONS && spot.spread.achieved == 1.0));
 }

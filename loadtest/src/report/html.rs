@@ -45,7 +45,6 @@ fn table(table: &Table) -> Markup {
         @if table.is_shown() { h3 { (rich(&table.caption)) } }
         @if !table.note.is_empty() { p.soft[!table.caption.is_empty()] { (rich(&table.note)) " " (table.bars) } }
         @if table.is_shown() { (rows(table)) }
-        (table.drawn)
     }
 }
 

@@ -9,7 +9,7 @@
 mod hot_spots;
 mod html;
 pub mod model;
-mod order;
+pub mod order;
 mod pages;
 mod ratios;
 mod table;
@@ -17,9 +17,8 @@ mod table;
 mod tests;
 pub mod text;
 
-use std::fs::Permissions;
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -31,7 +30,7 @@ use model::Report;
 /// not a finite number is `null` in the JSON.
 fn files(report: &Report) -> anyhow::Result<Vec<(String, Option<Vec<u8>>)>> {
     let json = serde_json::to_string_pretty(report).context("cannot write the report as JSON")?;
-    let mut files = vec![("report.json".to_owned(), Some(format!("{json}\n").into_bytes()))];
+    let mut files = Vec::new();
     for table in pages::tables(report).into_iter().filter(|table| !table.file.is_empty()) {
         let csv = (!table.rows.is_empty()).then(|| table.csv()).transpose()?;
         files.push((table.file.to_owned(), csv));
@@ -43,6 +42,8 @@ fn files(report: &Report) -> anyhow::Result<Vec<(String, Option<Vec<u8>>)>> {
             files.push((format!("{}.{end}", page.name), page.is_measured.then(|| text.into_bytes())));
         }
     }
+    // IMPORTANT: last. Once it is there, the others are those of the same report.
+    files.push(("report.json".to_owned(), Some(format!("{json}\n").into_bytes())));
     Ok(files)
 }
 
@@ -85,11 +86,9 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
 
 fn replace(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    // Less what the user's mask takes away: temporary files are private otherwise.
-    let mode = Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().prefix(name).permissions(mode).tempfile_in(dir)?;
+    let new = dir.join(format!("{name}.new"));
+    let mut file = File::create(&new)?;
     file.write_all(content)?;
-    file.as_file().sync_all()?;
-    file.persist(dir.join(name))?;
-    Ok(())
+    file.sync_all()?;
+    std::fs::rename(new, dir.join(name))
 }

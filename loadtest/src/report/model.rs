@@ -41,6 +41,8 @@ pub struct Meta {
     pub directories: Option<u64>,
     pub clients: Option<usize>,
     pub rounds: Option<usize>,
+    /// How long a loop of the layouts lasts.
+    pub loop_ms: Option<u64>,
     pub quick: bool,
     pub settings: BTreeMap<String, String>,
     pub machine: Value,

@@ -1,7 +1,7 @@
 //! The two pages, row keys and the limits of the server, and all tables in their order: what the rows say beside the
 //! members of the model.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -44,16 +44,18 @@ pub fn all(report: &Report) -> [Page; 2] {
     })
 }
 
-/// Operations of which a layout has fewer rounds than the others, or none, and why.
+/// Operations, and the layouts that have fewer rounds of them than others, or none; and why.
 fn left_out(report: &Report) -> Option<String> {
     let ran_out = |of: &Measured| match of {
         Measured::Figures(figures) => figures.note.as_deref() == Some(RAN_OUT),
         Measured::Unsupported { unsupported } => unsupported == RAN_OUT,
     };
-    let operations = order::measured(report).filter(|(.., measured)| ran_out(measured));
-    let operations: BTreeSet<String> = operations.map(|(operation, ..)| order::label(operation)).collect();
-    let all = operations.into_iter().collect::<Vec<_>>().join(", ");
-    (!all.is_empty()).then(|| format!("{all}, of some layouts or in some rounds; {RAN_OUT}"))
+    let mut operations = BTreeMap::<String, Vec<String>>::new();
+    for (operation, layout, _) in order::measured(report).filter(|(.., measured)| ran_out(measured)) {
+        operations.entry(order::label(operation)).or_default().push(format!("`{layout}`"));
+    }
+    let all: Vec<_> = operations.iter().map(|(operation, of)| format!("{operation} ({})", of.join(", "))).collect();
+    (!all.is_empty()).then(|| format!("{}, in all rounds or the last ones; {RAN_OUT}", all.join("; ")))
 }
 
 /// All tables, those of CSV files alone too.

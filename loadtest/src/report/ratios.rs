@@ -63,11 +63,13 @@ impl Ratio {
         let same = if self.clear || self.rounds < ROUNDS { "" } else { "≈ " };
         let alone = if self.clients < clients { "*" } else { "" };
         let n = if self.rounds < rounds { format!(", n {}", self.rounds) } else { String::new() };
+        let range = format!("{} to {}", figure(self.lowest), figure(self.highest));
+        let range = if self.rounds > 1 { range } else { String::new() };
         let end = (0.5 + self.median.log10() / 4.0).clamp(0.0, 1.0);
         let class = if self.median < 1.0 { "less" } else { "more" };
         json!({
             name: format!("{same}{}{few}{alone}", figure(self.median)),
-            format!("{name}_more"): format!("{} to {}{n}", figure(self.lowest), figure(self.highest)),
+            format!("{name}_more"): range + &n,
             format!("{name}_bar"): (end.min(0.5), end.max(0.5), if self.clear { class } else { "same" }, [0.5]),
         })
     }
@@ -102,7 +104,8 @@ pub fn all(report: &Report) -> [Table; 4] {
     if answers.rows.is_empty() {
         answers.note = format!(
             "No key is named the fastest: that needs `{REFERENCE}`, another layout (--layouts), and {ROUNDS} rounds of \
-            both (--rounds)."
+            both (--rounds). This run has {}.",
+            report.meta.rounds.unwrap_or_default()
         );
     }
     [

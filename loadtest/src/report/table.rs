@@ -3,7 +3,6 @@
 
 use anyhow::Context;
 use indicatif::{BinaryBytes, HumanCount};
-use maud::Markup;
 use serde_json::Value;
 
 use super::order::{label, words};
@@ -25,8 +24,6 @@ pub struct Table {
     pub bars: &'static str,
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
-    /// Below it, for HTML alone.
-    pub drawn: Markup,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +63,7 @@ impl Table {
         let rows = rows.into_iter().map(cells).collect();
         let (caption, note) = (word("caption").into(), word("note").into());
         let [pages, section, file, bars] = ["pages", "section", "file", "bars"].map(word);
-        Self { id, pages, section, file, caption, note, bars, columns, rows, drawn: Markup::default() }
+        Self { id, pages, section, file, caption, note, bars, columns, rows }
     }
 
     /// Whether pages have its rows.

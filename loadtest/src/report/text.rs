@@ -17,7 +17,7 @@ pub fn render(report: &Report, folder: &Path) -> String {
     let overview = |mut page: Page| {
         page.tables.retain(|table| PRINTED.contains(&table.id));
         let [html, text] = ["html", "md"].map(|end| folder.join(page.name).with_extension(end));
-        let whole = format!("All tables: {}; without plots, {}", html.display(), text.display());
+        let whole = format!("All tables: {}; without bars, {}", html.display(), text.display());
         format!("{}\n{whole}\n", self::text(&page))
     };
     pages::all(report).into_iter().filter(|page| page.is_measured).map(overview).collect::<Vec<_>>().join("\n")
