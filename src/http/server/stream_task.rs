@@ -1,5 +1,5 @@
 //! The streams of an HTTP/2 connection as tasks. A task ends when the last byte of its response is handed to the socket,
-//! or when its client reads nothing of the response for too long.
+//! or when its client reads nothing of the response for too long: then its stream is reset.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ pub struct StreamState {
     sent: AtomicU64,
     /// Pieces of the response that the library has taken, and that are not in the socket.
     unsent: AtomicUsize,
-    /// Wakes the task when a piece is in the socket.
+    /// Wakes the task when all pieces are in the socket.
     sending: AtomicWaker,
     /// The library has taken a piece of the response: it asks for the next one when the client has read enough.
     waits_for_client: AtomicBool,
@@ -107,9 +107,8 @@ impl<F: Future<Output = ()>> Future for StreamTask<F> {
             self.stream = None;
         }
         if self.stream.is_none() {
-            // The end of the response may still wait in the library, for the socket or for the client.
-            self.state.sending.register(cx.waker());
-            if self.state.unsent.load(Ordering::Acquire) == 0 {
+            // Of a stream that was reset, a piece may still wait for the socket.
+            if !self.state.is_unsent(cx) {
                 return Poll::Ready(());
             }
             self.state.waits_for_client.store(true, Ordering::Relaxed);
@@ -159,11 +158,27 @@ impl StreamState {
         self.unsent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The piece is in the socket, or its stream is reset.
-    pub fn piece_sent(&self, bytes: u64) {
+    /// The socket has so many bytes more of a piece.
+    pub fn bytes_sent(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
-        self.unsent.fetch_sub(1, Ordering::Release);
-        self.sending.wake();
+    }
+
+    /// The piece is in the socket, or its stream is reset.
+    pub fn piece_sent(&self) {
+        if self.unsent.fetch_sub(1, Ordering::Release) == 1 {
+            self.sending.wake();
+        }
+    }
+
+    /// Whether the library has pieces of the response that are not in the socket. When they are, it wakes the task.
+    pub fn is_unsent(&self, cx: &Context<'_>) -> bool {
+        self.sending.register(cx.waker());
+        self.has_unsent()
+    }
+
+    /// As [`is_unsent`](Self::is_unsent), for a caller that does not wait.
+    pub fn has_unsent(&self) -> bool {
+        self.unsent.load(Ordering::Acquire) != 0
     }
 
     /// Sets whether the library waits for the client, and not for the body.

@@ -7,10 +7,11 @@ use rowdrive::http::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::http2::connect;
+use super::http2::{answer, connect, request};
 use super::secure_server::{HTTP2, LONG, SecureServer, serve_with};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -28,6 +29,12 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
 /// `GET https://localhost/`, by the static table of HPACK (RFC 7541).
 fn head() -> Vec<u8> {
     [&[0x82, 0x87, 0x84, 0x41, 9][..], b"localhost"].concat()
+}
+
+/// The head of `PUT https://localhost/v1/fs/x`.
+fn put_head() -> Vec<u8> {
+    let path = b"/v1/fs/x";
+    [&[0x42, 3][..], b"PUT", &[0x87, 0x44, path.len() as u8], path, &[0x41, 9], b"localhost"].concat()
 }
 
 /// The frame with this head, on the first stream.
@@ -94,10 +101,8 @@ async fn floods_of_http_2_end_their_connection_alone() {
 async fn streams_beyond_their_limit_are_refused() {
     let server = serve_with(Limits { head: Duration::from_millis(500), ..Limits::default() }).await;
     let mut stream = server.connect(HTTP2).await;
-    // Each waits for its body, `PUT /v1/fs/x`.
-    let path = b"/v1/fs/x";
-    let head = [&[0x42, 3][..], b"PUT", &[0x87, 0x44, path.len() as u8], path, &[0x41, 9], b"localhost"].concat();
-    let frames: Vec<u8> = (0..80).flat_map(|n| frame(HEADERS, 4, 2 * n + 1, &head)).collect();
+    // Each waits for its body.
+    let frames: Vec<u8> = (0..80).flat_map(|n| frame(HEADERS, 4, 2 * n + 1, &put_head())).collect();
     stream.write_all(&[opening(), frames].concat()).await.unwrap();
     let (mut refused, mut seen) = (0, Vec::new());
     while refused < 16 {
@@ -131,6 +136,33 @@ async fn floods_of_pings_and_settings_end_their_connection_alone() {
         server.counted("flood", many + 1).await;
         assert_eq!(honest.ask("GET", "/healthz", &[], b"").await.status, 200);
     }
+}
+
+/// A frame that waits for its handler costs the server some 300 bytes, however short it is.
+#[tokio::test]
+async fn a_body_of_tiny_frames_that_wait_for_their_handler_ends_its_connection_alone() {
+    let server = serve_with(Limits::default()).await;
+    let mut honest = connect(&server).await;
+    let memory = server.app.drive.memory();
+    let mut all = Vec::new();
+    for bytes in [memory.bytes(), 4096] {
+        while let Some(permit) = memory.try_take(bytes) {
+            all.push(permit);
+        }
+    }
+    let (response, mut stream) = honest.begin(request("PUT", "/v1/fs/f", &[]), false).await;
+    for _ in 0..600 {
+        stream.send_data(vec![b'x'; 100].into(), false).unwrap();
+    }
+    for tiny in [frame(DATA, 0, 1, b"x"), frame(DATA, 0, 1, b"")] {
+        let frames = [frame(HEADERS, 4, 1, &put_head()), tiny.repeat(9_000)].concat();
+        let codes = codes(&server, &frames).await;
+        assert!(codes.contains(&ENHANCE_YOUR_CALM), "{codes:?}");
+    }
+    drop(all);
+    stream.send_data("y".into(), true).unwrap();
+    assert_eq!(answer(response).await.unwrap().status, 201);
+    assert_eq!(honest.get("/v1/fs/f").await.body.len(), 60_001);
 }
 
 /// `CONNECT` with `:protocol` (RFC 8441).

@@ -12,3 +12,4 @@ mod program;
 mod protocols;
 mod secure_server;
 mod shared_limit;
+mod unread_answers;
