@@ -96,6 +96,7 @@ struct UploadHeaders {
 
 impl UploadHeaders {
     fn parse(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
+        refuse_unpack(query)?;
         let params = Params::parse(query, &["parents", "modified"])?;
         refuse_coding(headers)?;
         let bad_mtime =
@@ -113,6 +114,18 @@ impl UploadHeaders {
             length: declared(headers, limit)?,
         })
     }
+}
+
+/// curl adds the name of the tar to a directory, and so makes a file of it.
+fn refuse_unpack(query: Option<&str>) -> Result<()> {
+    let mut names = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next());
+    if names.all(|name| name != Some(unpack::PARAMETER)) {
+        return Ok(());
+    }
+    Err(Problem::malformed(
+        "A tar is unpacked in a directory, whose path ends with a slash, and this path names a file. curl adds the name \
+         of a file to such a path: send the tar with `curl -T - '.../v1/fs/directory/?unpack=tar' < file.tar`.",
+    ))
 }
 
 /// `Content-Type` if it is specific, else what the name suggests.

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::lines::LineRoom;
 use super::order::{Order, Turn};
+use super::spellings::{Spellings, is_name};
 use crate::drive::{Condition, PutError, PutOptions, ReceivedUpload, UserDrive, Versions};
 use crate::http::media_type;
 use crate::http::request::tar::{Member, MemberKind, TarReader};
@@ -38,6 +39,7 @@ pub struct Members<S> {
     reader: TarReader<S>,
     options: UnpackOptions,
     order: Order,
+    spellings: Spellings,
     paths: Arc<Semaphore>,
     room: LineRoom,
 }
@@ -61,16 +63,17 @@ enum Work {
 
 impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
     pub fn new(reader: TarReader<S>, options: UnpackOptions, room: LineRoom) -> Self {
-        Self { reader, options, order: Order::default(), paths: Arc::new(Semaphore::new(PATHS)), room }
+        let (order, spellings) = (Order::default(), Spellings::default());
+        Self { reader, options, order, spellings, paths: Arc::new(Semaphore::new(PATHS)), room }
     }
 
     /// The next member; none at the end of the tar. The content of a file is read here.
     ///
-    /// Errors: the tar is cut or malformed, or there is no memory for its line.
+    /// Errors: the tar is cut or malformed, or there is no memory for its line or its name.
     pub async fn next(&mut self) -> Result<Option<ReadyMember>> {
         self.room.wait().await?;
         let Some(member) = self.reader.next().await? else { return Ok(None) };
-        let parsed = path_of(&self.options.target, &member);
+        let parsed = self.path_of(&member).await?;
         let path = match &parsed {
             Ok(path) => path.as_str().to_owned(),
             Err(_) => shown(&self.options.target, &member.name),
@@ -86,6 +89,19 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
             }
         };
         Ok(Some(ReadyMember { path, work, turn, at_once: self.options.at_once.clone(), _path }))
+    }
+
+    /// The path of a member, or why it is refused by its name.
+    ///
+    /// Errors: there is no memory for its name.
+    async fn path_of(&mut self, member: &Member) -> Result<Result<DrivePath>> {
+        let Self { options: UnpackOptions { drive, target, .. }, spellings, .. } = self;
+        let (name, path) = match path_of(target, member) {
+            Err(problem) => return Ok(Err(problem)),
+            Ok(parsed) => parsed,
+        };
+        let is_twin = member.kind == MemberKind::File && spellings.differs(&path, name, drive.memory()).await?;
+        Ok(if is_twin { Err(twin()) } else { Ok(path) })
     }
 
     async fn work(&mut self, member: Member, path: DrivePath) -> Result<Work> {
@@ -138,8 +154,15 @@ fn not_stored(what: &str) -> Problem {
     Problem::malformed(format!("The member is {what}: a drive has files and directories only."))
 }
 
-/// The path of a member. As programs that unpack tars do, it skips `.` and repeated slashes.
-fn path_of(target: &DrivePath, member: &Member) -> Result<DrivePath> {
+fn twin() -> Problem {
+    Problem::malformed(
+        "Another file of the tar has the same name but for its composition (Unicode NFC), and on the drive both would be \
+         one file: rename one of them.",
+    )
+}
+
+/// The name of a member, and its path.
+fn path_of<'a>(target: &DrivePath, member: &'a Member) -> Result<(&'a str, DrivePath)> {
     let name = std::str::from_utf8(&member.name).map_err(|_| {
         Problem::malformed("The member's name is not UTF-8: rename it, or make a tar with pax headers.")
     })?;
@@ -149,12 +172,12 @@ fn path_of(target: &DrivePath, member: &Member) -> Result<DrivePath> {
     if name.len() > 4 * PATH_BYTES {
         return Err(PathError::TooLong(name.len()).into());
     }
-    let below = name.split('/').filter(|part| !matches!(*part, "" | ".")).map(Name::parse);
+    let below = name.split('/').filter(|part| is_name(part)).map(Name::parse);
     let names = target.names().map(Ok).chain(below).collect::<std::result::Result<Vec<_>, PathError>>()?;
     if names.len() == target.levels() && member.kind != MemberKind::Directory {
         return Err(PathError::EmptyName.into());
     }
-    Ok(DrivePath::from_names(&names)?)
+    Ok((name, DrivePath::from_names(&names)?))
 }
 
 /// What the line of a member shows if its name is refused.

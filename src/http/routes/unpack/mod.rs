@@ -3,12 +3,14 @@
 //! Members are read one after the other and stored many at a time, so that they share commits. Each has a line of the
 //! answer, which is sent when the member is durable, while later members still come in.
 //!
-//! - [`members`]: reads a member, and stores it; [`order`]: which members must wait for each other
+//! - [`members`]: reads a member, and stores it; [`order`]: which members must wait for each other;
+//!   [`spellings`]: which have the same name after composition
 //! - [`lines`]: lines that wait for the client to read them
 
 mod lines;
 mod members;
 mod order;
+mod spellings;
 
 use std::pin::pin;
 

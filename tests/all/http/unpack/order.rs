@@ -32,13 +32,29 @@ async fn the_last_member_of_a_path_wins_and_directories_keep_their_place() {
 }
 
 #[tokio::test]
-async fn names_that_are_equal_after_composition_are_one_path() {
-    let app = TestApp::new().await;
+async fn of_names_that_are_equal_after_composition_the_first_one_is_stored() {
     let named = |name: &str, content: &str| [pax(&[("path", name)]), file("x", content.as_bytes())].concat();
-    let body = tar(&[named("e\u{301}/f", "1"), named("\u{e9}/f", "2"), named("\u{e9}/./f", "3")]);
-    let lines = unpack(&app, "/v1/fs/", body).await;
-    assert_eq!(statuses(&lines), [200, 200, 201].map(|status| ("/\u{e9}/f".to_owned(), status)));
-    assert_eq!(app.get("/v1/fs/%C3%A9/f").await.text(), "3");
+    let (apart, whole) = ("e\u{301}/f", "\u{e9}/f");
+    for (names, refused) in [([apart, whole], whole), ([whole, apart], apart)] {
+        let app = TestApp::new().await;
+        let other = "\u{e9}/g";
+        let again = format!("./{}", names[0]);
+        let members = [named(names[0], "1"), named(names[1], "2"), named(other, "3"), named(&again, "4")];
+        let lines = unpack(&app, "/v1/fs/", tar(&members)).await;
+        // The name that is refused is shown as it is in the tar.
+        let refused = format!("/{refused}");
+        let stored = [("/\u{e9}/f", 200), ("/\u{e9}/f", 201), ("/\u{e9}/g", 201), (refused.as_str(), 400)];
+        let mut expected = stored.map(|(path, status)| (path.to_owned(), status));
+        expected.sort();
+        assert_eq!(statuses(&lines), expected);
+        let line = lines.iter().find(|line| line["status"] == 400).unwrap();
+        assert!(line["type"] == "/problems/malformed" && line["detail"].as_str().unwrap().contains("NFC"), "{line}");
+        assert_eq!(app.get("/v1/fs/%C3%A9/f").await.text(), "4");
+        assert_eq!(app.get("/v1/fs/%C3%A9/g").await.text(), "3");
+        // A repeat of the tar is harmless: what an earlier one has stored is replaced.
+        let again = unpack(&app, "/v1/fs/", tar(&members)).await;
+        assert_eq!(statuses(&again).iter().filter(|(_, status)| *status == 200).count(), 3);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,6 +126,9 @@ async fn a_request_that_makes_no_sense_is_refused_before_its_body() {
         app.send("PUT", target, headers, body).await.problem(status, name);
         assert!(!read.load(std::sync::atomic::Ordering::Relaxed), "{target} {headers:?}");
     }
+    // As curl makes it of `-T h.tar` and of a URL that ends with a slash.
+    let answer = app.put("/v1/fs/d/h.tar?unpack=tar", "x").await.problem(400, "malformed");
+    assert!(answer.text().contains("curl -T - '.../v1/fs/directory/?unpack=tar' < file.tar"), "{}", answer.text());
     for body in [Vec::new(), b"hello".to_vec(), bytes(512), bytes(10_000), vec![0; 511], b"\x1f\x8b\x08".repeat(400)] {
         let name = if body.len() < 512 { "body-cut" } else { "malformed" };
         app.put("/v1/fs/d/?unpack=tar", body).await.problem(400, name);
