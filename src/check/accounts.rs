@@ -101,7 +101,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Grants on directories that do not exist. They give no right.
+    /// Notes the grants on directories that do not exist: the delete of a directory leaves them. They give no right, and no
+    /// directory gets such an id again. A repair removes them.
     async fn stray_grants(&mut self, holder: &Grantee, account: &Account) -> Result<()> {
         let is_gone = |dir| !self.paths.contains_key(dir) && !self.pending.deleted_dirs.contains(dir);
         let gone: Vec<&Grant> = account.grants.iter().filter(|grant| is_gone(&grant.dir)).collect();
@@ -115,7 +116,7 @@ impl Checker<'_> {
             self.delete(gone.iter().flat_map(|grant| grant.delete_index(holder)).collect()).await?;
         }
         for grant in gone {
-            let detail = format!("it has a grant on {}, a directory that does not exist", grant.dir);
+            let detail = format!("it has a grant on {}, a directory that was deleted; it gives no right", grant.dir);
             self.account_finding(FindingKind::StrayGrant, holder.as_str(), detail, repaired);
         }
         Ok(())

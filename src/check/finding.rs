@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// A broken promise, or a stray: something that no name leads to.
+/// A broken promise, a stray (something that no name leads to), or a note of what is as it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
@@ -54,7 +54,7 @@ pub enum FindingKind {
     StrayIndexEntry,
     /// A content file that no file has.
     StrayContent,
-    /// A grant on a directory that does not exist.
+    /// A grant on a directory that was deleted: a note. It gives no right.
     StrayGrant,
     /// Something among the content files that Rowdrive did not create.
     #[serde(rename = "foreign")]
@@ -64,20 +64,20 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether it is a stray: no file or directory with a name is affected.
     pub fn is_stray(self) -> bool {
-        use FindingKind::{
-            ForeignFile, StrayContent, StrayDirParent, StrayDirectory, StrayFile, StrayGrant, StrayIndexEntry,
-        };
-        matches!(
-            self,
-            ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayGrant | StrayIndexEntry | StrayDirParent
-        )
+        use FindingKind::{ForeignFile, StrayContent, StrayDirParent, StrayDirectory, StrayFile, StrayIndexEntry};
+        matches!(self, ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayIndexEntry | StrayDirParent)
+    }
+
+    /// Whether it is a note: nothing is wrong. The delete of a directory leaves the grants on it.
+    pub fn is_note(self) -> bool {
+        self == Self::StrayGrant
     }
 }
 
-/// One thing that is wrong.
+/// One thing that is wrong, or a note.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The promise that is broken, or the kind of stray.
+    /// The promise that is broken, the kind of stray, or a note.
     pub kind: FindingKind,
     /// The table, or `content` for the folder of content files, or `db` for that of RocksDB.
     pub table: &'static str,
@@ -102,6 +102,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, table, row, path, detail, repaired } = self;
         let repaired = if *repaired { " (repaired)" } else { "" };
+        f.write_str(if kind.is_note() { "note: " } else { "" })?;
         match path {
             Some(path) => write!(f, "{kind}: {}: {detail} [{table} {row}]{repaired}", path.escape_debug()),
             None => write!(f, "{kind}: {detail} [{table} {row}]{repaired}"),
@@ -122,7 +123,9 @@ pub struct CheckSummary {
     pub wrong: u64,
     /// Strays: what no name leads to.
     pub strays: u64,
-    /// Findings of both kinds that were repaired.
+    /// Notes: they are not wrong.
+    pub notes: u64,
+    /// Broken promises and strays that were repaired.
     pub repaired: u64,
     /// Content of strays that was saved in the folder `lost`.
     pub saved: u64,

@@ -224,8 +224,14 @@ impl Checker<'_> {
 
     /// Counts a finding and passes it on.
     fn record(&mut self, finding: Finding) {
-        *(if finding.kind.is_stray() { &mut self.summary.strays } else { &mut self.summary.wrong }) += 1;
-        self.summary.repaired += u64::from(finding.repaired);
+        let Self { summary, .. } = self;
+        let (count, is_repaired) = match finding.kind {
+            kind if kind.is_note() => (&mut summary.notes, false),
+            kind if kind.is_stray() => (&mut summary.strays, finding.repaired),
+            _ => (&mut summary.wrong, finding.repaired),
+        };
+        *count += 1;
+        summary.repaired += u64::from(is_repaired);
         (self.on_event)(CheckEvent::Finding(&finding));
     }
 

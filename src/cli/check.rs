@@ -189,9 +189,12 @@ fn unreadable(file: String, family: &str) -> Finding {
 }
 
 fn in_words(summary: &CheckSummary, data: &Path) -> String {
-    let CheckSummary { directories, files, bytes, wrong, strays, repaired, saved, pending, looked_for_strays } =
+    let CheckSummary { directories, files, bytes, wrong, strays, notes, repaired, saved, pending, looked_for_strays } =
         summary;
     let mut text = format!("{files} files, {bytes} bytes, in {directories} directories: {wrong} wrong, {strays} stray");
+    if *notes > 0 {
+        text += &format!(", {notes} notes");
+    }
     if *repaired > 0 {
         text += &format!(", {repaired} of them repaired");
     }

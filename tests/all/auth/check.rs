@@ -98,7 +98,12 @@ async fn each_damage(world: World) {
     }
     assert!(world.may(&tom, "/photos", Right::Read).await && world.may(&tom, "/photos/2024", Right::Write).await);
     world.drive.unrestricted().delete_subtree(&path("/photos/2024")).await.unwrap();
+    // A note: nothing is wrong.
+    let (summary, findings) = world.check(false).await;
+    assert!(summary.is_right() && summary.notes == 1, "{findings:#?}");
+    assert!(findings[0].to_string().starts_with("note: stray-grant: "), "{findings:#?}");
     finds(&world, "a directory is gone", &[StrayGrant], true).await;
+    assert_eq!(world.check(false).await.0.notes, 0);
     assert!(world.may(&tom, "/photos", Right::Read).await);
 
     world.auth.remove_user(&admin, "tom").await.unwrap();
