@@ -92,15 +92,7 @@ async fn remove_directory(
     path: &DrivePath,
     caller: &Caller,
 ) -> Result<()> {
-    // IMPORTANT: around the commit, so that no reader takes the directory for live that it has found before.
-    let removals = &committer.namespace.live_dirs.removals;
-    removals.begin();
-    let removed = committer.until_committed(caller, |_| decide_rmdir(committer, requester, path)).await;
-    // A removal of unknown outcome may yet happen: it never ends, so that no directory counts as known any more.
-    if !matches!(removed, Err(DriveError::Unknown { .. })) {
-        removals.end();
-    }
-    removed
+    committer.until_committed(caller, |_| decide_rmdir(committer, requester, path)).await
 }
 
 async fn decide_rmdir(committer: &Committer, requester: &Requester, path: &DrivePath) -> Result<Decision<'static, ()>> {

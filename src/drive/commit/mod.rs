@@ -101,8 +101,8 @@ impl Committer {
                 ids = Ids::New;
                 self.delete_prepared(prepared).await;
             }
-            // Only `rmdir` has this check. No lock refuses it, and the next attempt would find the same children.
-            if let Check::FamilyEmpty(_) = refusal.check {
+            // No lock refuses it, and the next attempt would find the same children.
+            if is_emptiness(&refusal.check) {
                 return Err(DriveError::NotEmpty);
             }
             clear_refusal(&self.recovery, &refusal, &mut attempts).await?;
@@ -122,10 +122,15 @@ impl Committer {
             content.keep();
         }
         let change_of_keys = FileChange::of(&plan);
+        let removes = removes_directory(&plan);
         let commit = self.folder_keys.counted(change_of_keys, self.namespace.tables.commit(plan));
         let outcome = match change {
             Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
             Some(change) => self.index_changes.counted(change, commit).await,
+            // IMPORTANT: a reader takes the epoch, finds the directory live, and asks later whether the epoch is unchanged.
+            // The count begins before the plan is sent: whoever asks after the removal finds it changed. It ends after
+            // the outcome: whoever takes the new epoch reads after the removal. The reads of the decision change nothing.
+            None if removes => self.namespace.live_dirs.removals.counted_if_committed(commit).await,
             None => commit.await,
         };
         // For certain the plan does not link the content: unless a later attempt links it, it is removed.
@@ -152,4 +157,14 @@ impl Committer {
             self.gc.unlink(old.value.id);
         }
     }
+}
+
+/// Whether a plan removes a directory.
+fn removes_directory(plan: &Plan) -> bool {
+    plan.guarded.iter().any(|row| row.checks.iter().any(is_emptiness))
+}
+
+/// That a directory has no children. Only `rmdir` has this check.
+fn is_emptiness(check: &Check) -> bool {
+    matches!(check, Check::FamilyEmpty(_))
 }

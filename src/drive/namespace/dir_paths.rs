@@ -97,6 +97,24 @@ impl MoveEpoch {
         outcome
     }
 
+    /// As [`counted`](Self::counted), but a plan that was refused changes no epoch: reads are as valid as if it had never
+    /// begun. More moves have begun than ended while one is running that may happen, and only then.
+    pub async fn counted_if_committed(
+        &self,
+        commit: impl Future<Output = StoreResult<Outcome>>,
+    ) -> StoreResult<Outcome> {
+        self.begin();
+        let outcome = commit.await;
+        match &outcome {
+            Ok(Outcome::Refused(_)) => {
+                self.begun.fetch_sub(1, Ordering::SeqCst);
+            }
+            Err(StoreError::Unknown { .. }) => {}
+            Ok(Outcome::Committed) | Err(_) => self.end(),
+        }
+        outcome
+    }
+
     /// The present epoch. Read it before the rows that must not change.
     pub fn now(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)

@@ -64,4 +64,9 @@ async fn a_directory_that_is_known_to_be_live_costs_no_cell() {
     assert_eq!(cells("/v1/stat/a/f").await, 1);
     app.send("DELETE", "/v1/fs/b/", &[], "").await;
     assert_eq!([cells("/v1/stat/a/f").await, cells("/v1/stat/a/f").await], [4, 1]);
+    // No directory was removed.
+    for (target, status) in [("/v1/fs/a/", 409), ("/v1/fs/no/", 404)] {
+        app.delete(target).await.is(status);
+        assert_eq!(cells("/v1/stat/a/f").await, 1, "{target}");
+    }
 }
