@@ -105,6 +105,16 @@ impl Authority {
         self.asker.as_ref().map(|asker| (asker.usage, asker.quota))
     }
 
+    /// Whether the accounts on which both depend have not changed between the two reads of them: his own and that of
+    /// everyone. Those of givers are not among them: a [permission](super::Permission) has their stamps.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let read = |asker: &Asker| {
+            let everyone = asker.everyone.as_ref().map(|(stamp, _)| *stamp);
+            (asker.name.clone(), asker.stamp, everyone, asker.proof.clone())
+        };
+        self.asker.as_ref().map(read) == other.asker.as_ref().map(read)
+    }
+
     /// The row that guards what is decided on this.
     pub(super) fn guard(&self) -> ConditionalRow {
         match &self.asker {

@@ -77,7 +77,7 @@ impl DirChain {
 }
 
 /// That a user may do something, with the checks of what this was decided on. Only a decision makes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the plan of the change has to contain its checks"]
 pub struct Permission {
     user: Option<UserName>,

@@ -42,6 +42,24 @@ impl Requester {
 pub struct Access(Option<(Arc<Known>, Authority)>);
 
 impl Access {
+    /// Reads his account again.
+    ///
+    /// Errors: [`AuthError::Unauthorized`](super::AuthError::Unauthorized) if his credential is not valid any more.
+    pub async fn again(&self) -> Result<Self> {
+        let Some((known, _)) = &self.0 else { return Ok(Self(None)) };
+        let authority = known.auth.authority(&known.credential).await?;
+        Ok(Self(Some((known.clone(), authority))))
+    }
+
+    /// Whether his account, and that of everyone, was the same at each instant between the two reads of it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some((_, authority)), Some((_, other))) => authority.is_same(other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// Whether he may do everything, without any read.
     pub fn is_unrestricted(&self) -> bool {
         self.0.is_none()

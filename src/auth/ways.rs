@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Auth;
 use super::authority::Authority;
-use super::decide::DirChain;
+use super::decide::{DirChain, Permission};
 use super::error::{AuthError, Result};
 use crate::schema::ids::DirId;
 use crate::schema::path::{DrivePath, Name};
@@ -16,6 +16,8 @@ pub struct Ways {
     children: HashMap<DirId, HashMap<DirId, Name>>,
     /// What they lead to.
     readable: Vec<DirChain>,
+    /// What makes each of these readable.
+    permissions: Vec<Permission>,
 }
 
 impl Ways {
@@ -32,6 +34,11 @@ impl Ways {
     /// The names of the children that are shown of a directory, as they were when the ways were found.
     pub fn names(&self, dir: DirId) -> impl Iterator<Item = &Name> {
         self.children.get(&dir).into_iter().flat_map(HashMap::values)
+    }
+
+    /// The chains of the granted directories that the user may read.
+    pub fn chains(&self) -> &[DirChain] {
+        &self.readable
     }
 
     /// The granted directories that the user may read.
@@ -66,7 +73,7 @@ impl Auth {
         let scope = authority.asker.as_ref().and_then(|asker| asker.scope);
         for chain in chains {
             match self.decide(authority, chain, Right::Read).await {
-                Ok(_read_only) => {}
+                Ok(permission) => ways.permissions.push(permission),
                 Err(AuthError::Forbidden) => continue,
                 Err(error) => return Err(error),
             }

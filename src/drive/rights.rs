@@ -13,8 +13,10 @@ use super::error::{DriveError, Result};
 use super::model::Node;
 use super::namespace::Namespace;
 use super::namespace::dir_chain::{chains_of, dir_chain};
+use super::namespace::dir_paths::DirPath;
 use super::namespace::live_dirs::LiveEpoch;
 use super::namespace::lookup::stat;
+use super::settings::TRIES;
 use crate::auth::{Access, AuthError, DirChain, Permission, Requester, Ways};
 use crate::schema::rights::Right;
 use crate::schema::{DirId, DrivePath};
@@ -30,8 +32,8 @@ pub struct Rights<'a> {
 pub enum Sight {
     /// All: he may do everything.
     Unrestricted,
-    /// All that is in the last of the directories of the path that exist.
-    Whole(DirChain),
+    /// All that is in the last of the directories of the path that exist, by this permission.
+    Whole(DirChain, Permission),
     /// Of these directories no more than the ways to what he may read.
     Ways(DirChain, Ways),
 }
@@ -55,7 +57,7 @@ impl<'a> Rights<'a> {
     /// instants: the change that ended the right on the target may have ended that on the source too.
     pub async fn write_from(&self, source: &DrivePath, path: &DrivePath) -> Result<Permission> {
         match self.write_in(path).await {
-            Err(DriveError::Forbidden) => Err(self.refusal(source).await?),
+            Err(DriveError::Forbidden) => Err(self.refusal(source, path).await?),
             permission => permission,
         }
     }
@@ -66,15 +68,32 @@ impl<'a> Rights<'a> {
     pub async fn take(&self, path: &DrivePath) -> Result<Permission> {
         let (parent, _) = path.split().ok_or(DriveError::Root)?;
         match self.write_in(&parent).await {
-            Err(DriveError::Forbidden) => Err(self.refusal(path).await?),
+            Err(DriveError::Forbidden) => Err(self.refusal(path, &parent).await?),
             permission => permission,
         }
     }
 
-    /// How what is at this path is refused to him: as if it were missing, if he does not see it.
-    async fn refusal(&self, path: &DrivePath) -> Result<DriveError> {
-        let node = stat(self.ns, path).await?;
-        Ok(if self.sight(path).await?.shows(&node) { DriveError::Forbidden } else { DriveError::NotFound })
+    /// How what is at this path is refused to him, who may not write in `target`: as if it were missing, if he does not
+    /// see it. What is there and what he sees of it are of one instant: otherwise he could learn that something hidden
+    /// was there, by a right that he got after it was removed.
+    ///
+    /// Errors: [`DriveError::Contended`] if he has the right by now.
+    async fn refusal(&self, path: &DrivePath, target: &DrivePath) -> Result<DriveError> {
+        for attempt in 0..TRIES {
+            let epoch = self.ns.live_dirs.now();
+            let look = Look::of(self.again().await?, path, epoch, attempt).await?;
+            let found = stat(self.ns, path).await;
+            let is_refused = matches!(look.rights.write_in(target).await, Err(DriveError::Forbidden));
+            if look.holds().await? && is_refused {
+                return Ok(if look.sight.shows(&found?) { DriveError::Forbidden } else { DriveError::NotFound });
+            }
+        }
+        Err(DriveError::Contended)
+    }
+
+    /// Reads again who asks.
+    async fn again(&self) -> Result<Self> {
+        Ok(Self { ns: self.ns, access: self.access.again().await? })
     }
 
     /// The permission to read the file at a path.
@@ -100,35 +119,55 @@ impl<'a> Rights<'a> {
         }
         let chain = dir_chain(self.ns, path).await?;
         match self.access.decide(&chain, Right::Read).await {
-            Ok(_read_only) => Ok(Sight::Whole(chain)),
-            Err(AuthError::Forbidden) => Ok(Sight::Ways(chain, self.ways().await?)),
+            Ok(permission) => Ok(Sight::Whole(chain, permission)),
+            Err(AuthError::Forbidden) => {
+                let ways = self.access.ways(&self.granted(&chain).await?).await?;
+                Ok(Sight::Ways(chain, ways))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn ways(&self) -> Result<Ways> {
-        Ok(self.access.ways(&self.granted().await?).await?)
+    /// Whether he still sees this of the same directories, and did all the time: a giver may have lost the right.
+    async fn keeps(&self, sight: &Sight) -> Result<bool> {
+        match sight {
+            Sight::Unrestricted => Ok(true),
+            Sight::Whole(chain, permission) => match self.access.decide(chain, Right::Read).await {
+                Ok(again) => Ok(again == *permission),
+                Err(AuthError::Forbidden) => Ok(false),
+                Err(error) => Err(error.into()),
+            },
+            Sight::Ways(_, ways) => Ok(self.access.ways(ways.chains()).await? == *ways),
+        }
     }
 
-    /// The chains of all directories on which he may have been given something.
-    async fn granted(&self) -> Result<Vec<DirChain>> {
+    /// The chains of all directories on which he may have been given something, in the last one of this chain.
+    async fn granted(&self, chain: &DirChain) -> Result<Vec<DirChain>> {
+        let Some((_, top)) = chain.last() else { return Ok(Vec::new()) };
         let mut dirs: Vec<DirId> = self.access.granted_dirs().into_iter().collect();
         // Always in the same order, so that a seeded run makes the same calls each time.
         dirs.sort_unstable();
-        chains_of(self.ns, &dirs).await
+        chains_of(self.ns, &dirs, *top).await
     }
 }
 
 impl Sight {
     /// Whether he sees all that is at this path and below it.
     pub fn is_whole(&self) -> bool {
-        matches!(self, Self::Unrestricted | Self::Whole(_))
+        matches!(self, Self::Unrestricted | Self::Whole(..))
     }
 
     /// The ways in the directory at this path, if he sees those alone.
     pub fn ways_in(&self, path: &DrivePath) -> Option<(DirId, &Ways)> {
         let Self::Ways(chain, ways) = self else { return None };
         chain.last().filter(|(last, id)| last == path && ways.is_way(*id)).map(|(_, id)| (*id, ways))
+    }
+
+    fn chain(&self) -> Option<&DirChain> {
+        match self {
+            Self::Unrestricted => None,
+            Self::Whole(chain, _) | Self::Ways(chain, _) => Some(chain),
+        }
     }
 
     /// Whether he sees what was found at the path of this sight.
@@ -144,14 +183,25 @@ pub struct Look<'a> {
     /// Read before all else.
     epoch: LiveEpoch,
     pub sight: Sight,
+    /// The links of the last directory of the path. They tell whether it was there all the time, also while others move.
+    links: Option<DirPath>,
 }
 
 impl<'a> Look<'a> {
-    pub async fn at(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath) -> Result<Self> {
+    /// `attempt`: from 0. The first one costs less, and holds only if no directory moves meanwhile.
+    pub async fn at(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath, attempt: usize) -> Result<Self> {
         let epoch = ns.live_dirs.now();
-        let rights = Rights::read(ns, requester).await?;
+        Self::of(Rights::read(ns, requester).await?, path, epoch, attempt).await
+    }
+
+    async fn of(rights: Rights<'a>, path: &'a DrivePath, epoch: LiveEpoch, attempt: usize) -> Result<Self> {
         let sight = rights.sight(path).await?;
-        Ok(Self { rights, path, epoch, sight })
+        // IMPORTANT: after the sight, and before all reads at the path.
+        let links = match sight.chain().and_then(DirChain::last) {
+            Some((_, dir)) if attempt > 0 => Some(rights.ns.dir_paths.read_path(*dir).await?),
+            _ => None,
+        };
+        Ok(Self { rights, path, epoch, sight, links })
     }
 
     /// The epoch of directory moves, from before it.
@@ -159,10 +209,30 @@ impl<'a> Look<'a> {
         self.epoch.moves()
     }
 
-    /// Whether he still sees the same: no directory has moved or was removed since, or none of this path. Otherwise what
-    /// was read at the path may be of another directory, in which he has no right: look again.
+    /// Whether he saw the same at each instant since then. Otherwise what was read at the path may be of another directory,
+    /// or was stored after his right had ended: look again.
+    ///
+    /// - His account and those of his givers have the same stamps: no right has ended.
+    /// - No directory has moved or was removed, or the directory of this path has the same links up to the root. It is
+    ///   not enough that it is there again: meanwhile another one may have been at its path.
     pub async fn holds(&self) -> Result<bool> {
-        let is_same = self.sight == Sight::Unrestricted || self.rights.ns.live_dirs.unchanged_since(self.epoch);
-        Ok(is_same || self.rights.sight(self.path).await? == self.sight)
+        if self.sight == Sight::Unrestricted {
+            return Ok(true);
+        }
+        let rights = self.rights.again().await?;
+        if !rights.access.is_same(&self.rights.access) {
+            return Ok(false);
+        }
+        if rights.ns.live_dirs.unchanged_since(self.epoch) {
+            return rights.keeps(&self.sight).await;
+        }
+        Ok(self.is_in_place().await? && rights.sight(self.path).await? == self.sight)
+    }
+
+    /// Whether the directory of the path was there all the time.
+    async fn is_in_place(&self) -> Result<bool> {
+        let (Some(links), Some(chain)) = (&self.links, self.sight.chain()) else { return Ok(false) };
+        let Some((_, dir)) = chain.last() else { return Ok(false) };
+        Ok(links.chain()? == *chain && self.rights.ns.dir_paths.read_path(*dir).await? == *links)
     }
 }

@@ -25,8 +25,8 @@ async fn look_at<'a, T, F>(
 where
     F: Future<Output = (Look<'a>, Result<T>)>,
 {
-    for _ in 0..TRIES {
-        let (look, found) = read(Look::at(ns, requester, path).await?).await;
+    for attempt in 0..TRIES {
+        let (look, found) = read(Look::at(ns, requester, path, attempt).await?).await;
         if look.holds().await? {
             return found;
         }

@@ -194,7 +194,7 @@ impl Copier {
             }
         }
         // If the right has ended meanwhile, directories were skipped as if they had been removed.
-        if !Look::at(&self.committer.namespace, options.requester, source).await?.sight.is_whole() {
+        if !Look::at(&self.committer.namespace, options.requester, source, 0).await?.sight.is_whole() {
             return Err(DriveError::NotFound);
         }
         Ok((made, tally.into_result()?))

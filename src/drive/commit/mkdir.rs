@@ -44,7 +44,8 @@ async fn decide(
     parents: bool,
 ) -> Result<Decision<'static, Written>> {
     let ns = &committer.namespace;
-    let look = Look::at(ns, requester, path).await?;
+    // Never a first attempt: the retry loop does not count them.
+    let look = Look::at(ns, requester, path, 1).await?;
     let found = stat(ns, path).await;
     if !look.holds().await? {
         return Ok(Decision::Again);

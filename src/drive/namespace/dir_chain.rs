@@ -1,6 +1,9 @@
 //! The ids of the directories of a path, on which rights are decided.
 
+use std::collections::HashMap;
+
 use super::lookup::LiveDir;
+use super::scope::Scope;
 use super::{Namespace, visibility};
 use crate::auth::DirChain;
 use crate::drive::error::Result;
@@ -26,9 +29,10 @@ pub async fn dir_chain(ns: &Namespace, path: &DrivePath) -> Result<DirChain> {
     Ok(chain)
 }
 
-/// The chains of these directories, without those that do not exist. They are true if no directory has moved meanwhile.
-pub async fn chains_of(ns: &Namespace, dirs: &[DirId]) -> Result<Vec<DirChain>> {
-    let paths = ns.dir_paths.many(dirs).await?;
+/// The chains of these directories, of those that are below `top`. They are true if no directory has moved meanwhile.
+pub async fn chains_of(ns: &Namespace, dirs: &[DirId], top: DirId) -> Result<Vec<DirChain>> {
+    let (paths, top) = (ns.dir_paths.many(dirs).await?, Scope::below(top));
+    let paths: HashMap<_, _> = paths.into_iter().filter(|(_, dir_path)| dir_path.is_within(&top)).collect();
     let whole = |dir: &DirId| paths.get(dir).and_then(|dir_path| Some((*dir, dir_path, dir_path.path.as_ref()?)));
     let found: Vec<_> = dirs.iter().filter_map(whole).collect();
     let queries: Vec<_> = found.iter().map(|(_, _, path)| query(path)).collect();

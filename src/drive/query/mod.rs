@@ -43,8 +43,8 @@ use verify::{IndexEntry, IndexKey};
 pub async fn page_by_time(source: &QuerySource, requester: &Requester, ask: &TimeQuery) -> Result<TimePage> {
     let (ns, root) = (&source.namespace, DrivePath::root());
     let under = ask.under.as_ref().unwrap_or(&root);
-    for _ in 0..TRIES {
-        let look = Look::at(ns, requester, under).await?;
+    for attempt in 0..TRIES {
+        let look = Look::at(ns, requester, under, attempt).await?;
         let stored = if look.sight.is_whole() { stored_by_time(source, ask).await? } else { None };
         let found = match stored {
             Some(files) => Ok(Some(TimePage::Stored(files))),
@@ -117,8 +117,9 @@ pub async fn files_by_name(
     ask: &NameQuery,
 ) -> Result<FilePage<(String, FileId)>> {
     let root = DrivePath::root();
-    for _ in 0..TRIES {
-        let look = Look::at(&source.namespace, requester, ask.under.as_ref().unwrap_or(&root)).await?;
+    let (ns, under) = (&source.namespace, ask.under.as_ref().unwrap_or(&root));
+    for attempt in 0..TRIES {
+        let look = Look::at(ns, requester, under, attempt).await?;
         let found = try_by_name(source, &look, ask).await;
         if let (true, Some(found)) = (look.holds().await?, found.transpose()) {
             return found;
@@ -165,7 +166,7 @@ async fn scope(ns: &Namespace, look: &Look<'_>) -> Result<Option<(Scope, Option<
     if look.path.is_root() {
         return Ok(match &look.sight {
             Sight::Ways(_, ways) => scope_of(ways.readable()),
-            Sight::Unrestricted | Sight::Whole(_) => Some((Scope::Everything, None)),
+            Sight::Unrestricted | Sight::Whole(..) => Some((Scope::Everything, None)),
         });
     }
     let dir = match stat_in(ns, &look.sight, look.path).await? {

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use rowdrive::auth::{Auth, DirChain, UserChange};
 use rowdrive::drive::{Drive, Node};
 use rowdrive::schema::DrivePath;
+use rowdrive::schema::rights::Right;
 
 use super::base::{Base, Case, ask};
-use super::fixture::{grantee, path};
+use super::fixture::{grantee, path, rights};
 use crate::drive::fixture::{run, view};
 use crate::drive::model::{Op, View};
 
@@ -26,9 +27,17 @@ enum Rival {
     Remake,
     /// Moves `/a/c` to where Tom has no right.
     MoveOut,
+    /// Takes Tom's grant on `/a` back, then stores a file in it that he must not see.
+    Hide,
+    /// The same for `/t`, by the grant of Max.
+    HideFromGiver,
+    /// Removes what Tom does not see in `/h`, then lets him read `/h`.
+    Unhide,
 }
 
 const RIVALS: [Rival; 5] = [Rival::Revoke, Rival::Disable, Rival::EndGiver, Rival::Remake, Rival::MoveOut];
+
+const HIDING: [Rival; 2] = [Rival::Hide, Rival::HideFromGiver];
 
 async fn chain(drive: &Drive, text: &str) -> DirChain {
     let (mut chain, mut at) = (DirChain::root(), DrivePath::root());
@@ -69,6 +78,23 @@ async fn act(base: &Base, auth: &Auth, drive: &Drive, rival: Rival) -> bool {
             true
         }
         Rival::MoveOut => run(drive, Op::Move("/a/c", "/h/c", false)).await.is_ok(),
+        Rival::Hide | Rival::HideFromGiver => {
+            let (dir, holder, file) = match rival {
+                Rival::Hide => ("/a", "tom", "/a/c/secret"),
+                _ => ("/t", "max", "/t/secret"),
+            };
+            auth.delete_grant(&base.admin, &chain(drive, dir).await, &grantee(holder)).await.unwrap();
+            run(drive, Op::Put(file, 42)).await.unwrap();
+            true
+        }
+        Rival::Unhide => {
+            for op in [Op::Delete("/h/f"), Op::Remove("/h/d")] {
+                run(drive, op).await.unwrap();
+            }
+            let at = chain(drive, "/h").await;
+            auth.put_grant(&base.admin, &at, &grantee("tom"), rights(&[Right::Read])).await.unwrap();
+            true
+        }
     }
 }
 
@@ -130,11 +156,11 @@ async fn race(base: &Arc<Base>, asked: &str, rival: Rival, call: usize, expected
     Some(())
 }
 
-async fn races(asked: &[&str]) {
+async fn races(asked: &[&str], rivals: &[Rival]) {
     let base = Arc::new(Base::new().await);
     let mut count = 0;
     for asked in asked {
-        for rival in RIVALS {
+        for rival in rivals.iter().copied() {
             let alone = {
                 let case = base.case().await;
                 let answer = ask(&case.drive(&base.tom), asked).await;
@@ -154,7 +180,7 @@ async fn races(asked: &[&str]) {
 
 #[tokio::test]
 async fn no_file_or_directory_is_changed_by_a_right_that_has_ended() {
-    races(&[
+    let changes = [
         "put /a/f",
         "put /a/c/x",
         "put /a/c/n/m/x",
@@ -164,19 +190,71 @@ async fn no_file_or_directory_is_changed_by_a_right_that_has_ended() {
         "move /a/f /t/f",
         "move /a/c/g /a/g",
         "copy /a/f /t/f",
-    ])
-    .await;
+        "copy /r/f /t/f",
+    ];
+    races(&changes, &RIVALS).await;
 }
 
 #[tokio::test]
 async fn no_tree_is_moved_or_deleted_by_a_right_that_has_ended() {
-    races(&["move /a/c /t/c", "move /a/c /a/e/c", "remove /a/c"]).await;
+    races(&["move /a/c /t/c", "move /a/c /a/e/c", "remove /a/c"], &RIVALS).await;
 }
 
 /// A read shows nothing that the requester could see neither before the rival nor after it.
 #[tokio::test]
 async fn no_read_shows_more_than_before_or_after() {
-    races(&["stat /a/c/g", "list /a/c", "list /", "open /a/f"]).await;
+    races(&["stat /a/c/g", "list /a/c", "list /", "open /a/f"], &RIVALS).await;
+    races(&["stat /a/c/secret", "list /a/c", "open /a/c/secret"], &[Rival::Hide]).await;
+    races(&["stat /t/secret", "list /t", "open /t/secret"], &[Rival::HideFromGiver]).await;
+}
+
+/// A refusal does not tell that something hidden was there, not even to one who may read it when it is gone.
+#[tokio::test]
+async fn no_refusal_tells_what_is_hidden() {
+    let hidden = ["delete /h/f", "rmdir /h/d", "remove /h/d", "move /h/f /a/n", "move /h/d /a/n", "copy /h/f /a/n"];
+    races(&hidden, &[Rival::Unhide]).await;
+}
+
+/// Asks with changes before two of the calls. Returns the answer, and whether there were both calls.
+async fn away(base: &Base, asked: &str, [first, second]: [usize; 2]) -> (String, bool) {
+    let case = base.on(true).await;
+    let (store, seen) = (case.fixture.store.clone(), Arc::new(Mutex::new(0)));
+    let calls = store.calls();
+    let leave = &[Op::Move("/a", "/z", false), Op::Put("/a/secret", 44)];
+    let come_back = &[Op::Move("/a", "/y", false), Op::Move("/z", "/a", false)];
+    for (call, ops) in [(first, leave), (second, come_back)] {
+        let (watcher, seen) = (case.fixture.watcher.clone(), seen.clone());
+        store.once_before_call(calls + call, move || async move {
+            for op in ops {
+                run(&watcher, *op).await.unwrap();
+            }
+            *seen.lock().unwrap() += 1;
+        });
+    }
+    let answer = ask(&case.drive(&base.tom), asked).await;
+    let seen = *seen.lock().unwrap();
+    (answer, seen == 2)
+}
+
+/// A directory that Tom may read leaves its path, and comes back to it; meanwhile another one is there.
+#[tokio::test]
+async fn no_read_shows_what_was_at_a_path_for_a_while() {
+    let base = Base::new().await;
+    let mut pairs = 0;
+    for asked in ["list /a", "stat /a/secret", "open /a/secret", "time /a", "find /a"] {
+        for second in 2.. {
+            let before = pairs;
+            for first in 1..second {
+                let (answer, were_both) = away(&base, asked, [first, second]).await;
+                assert!(!answer.contains("secret") && answer != "ok", "{first} and {second} of {asked}: {answer}");
+                pairs += usize::from(were_both);
+            }
+            if pairs == before {
+                break;
+            }
+        }
+    }
+    assert!(pairs > 30, "{pairs}");
 }
 
 /// A query reads at many instants: a file may be shown as before or as after the rival, but no other one.
@@ -184,8 +262,9 @@ async fn no_read_shows_more_than_before_or_after() {
 async fn no_query_shows_what_is_hidden() {
     let base = Arc::new(Base::new().await);
     let mut count = 0;
+    let rivals = RIVALS.into_iter().chain(HIDING);
     for (asked, rival) in
-        ["time", "find", "time /a", "find /a"].iter().flat_map(|asked| RIVALS.map(|rival| (asked, rival)))
+        ["time", "find", "time /a", "find /a"].iter().flat_map(|asked| rivals.clone().map(move |rival| (asked, rival)))
     {
         let outcomes = [in_turn(&base, asked, rival, false).await, in_turn(&base, asked, rival, true).await];
         let shown: Vec<&str> = outcomes.iter().flat_map(|(answer, _)| answer.split(' ')).collect();
