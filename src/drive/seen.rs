@@ -103,7 +103,15 @@ async fn list_ways(
     let mut qualifiers: Vec<Bytes> = ways.names(dir).filter(wanted).map(dir::directory_qualifier).collect();
     qualifiers.retain(|qualifier| ask.after.as_ref().is_none_or(|after| qualifier > after));
     qualifiers.sort_unstable();
-    listing.cells = children(ns, path, qualifiers).await?;
+    // Some may have been removed since the ways were found: then more are read.
+    let mut left = qualifiers.into_iter().peekable();
+    while listing.cells.len() <= ask.limit {
+        let some = left.by_ref().take(ask.limit.saturating_add(1) - listing.cells.len()).collect();
+        listing.cells.extend(children(ns, path, some).await?);
+        if left.peek().is_none() {
+            break;
+        }
+    }
     if listing.cells.len() > ask.limit {
         listing.cells.truncate(ask.limit);
         listing.next = listing.cells.last().map(|cell| cell.qualifier.clone());
