@@ -107,6 +107,7 @@ async fn run(
         {
             // Source and target were read at two instants: another move may have put this directory there in between.
             if root_of(ns, from).await?.entry.bytes != root.entry.bytes {
+                attempts.next().await?;
                 continue;
             }
             return Err(error);

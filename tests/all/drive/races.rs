@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rowdrive::drive::{Condition, DriveError, Node, Versions};
+use rowdrive::drive::{Condition, DriveError, Node, Settings, Versions};
+use tokio::time::timeout;
 
-use super::fixture::{Fixture, path, put, run};
+use super::fixture::{Fixture, SETTINGS, path, put, run};
 use super::model::{Op, OpError, View};
 use crate::stepwise::{Finish, PlanPart};
 
@@ -252,4 +253,22 @@ async fn a_copy_continues_when_entries_leave_its_source() {
             }
         }
     }
+}
+
+/// The directory that is moved is another one at each of its reads, and its target is taken.
+#[tokio::test]
+async fn a_move_whose_source_changes_all_the_time_gives_up() {
+    let settings = Settings { lock_wait: Duration::from_millis(50), ..SETTINGS };
+    let fixture = Fixture::with(settings, &[Op::Mkdir("/a"), Op::Mkdir("/b")]).await;
+    let watcher = fixture.watcher.clone();
+    fixture.store.reading(move |_| {
+        let watcher = watcher.clone();
+        async move {
+            for op in [Op::Rmdir("/a"), Op::Mkdir("/a")] {
+                run(&watcher, op).await.unwrap();
+            }
+        }
+    });
+    let moved = timeout(Duration::from_secs(20), fixture.run(Op::Move("/a", "/b", false))).await;
+    assert_eq!(moved.expect("it gives up"), Err(OpError::Unknown));
 }
