@@ -122,9 +122,10 @@ impl Auth {
             if !authority.is_for_account() {
                 return Err(AuthError::Forbidden);
             }
-            // The stamp stays: nothing that was decided before depends on a new secret.
+            // The stamp stays: only a change that ends all secrets depends on a new one, and it checks which is the newest.
             let ConditionalRow { table, row, checks, .. } = authority.guard();
-            let guarded = vec![ConditionalRow { table, row, checks, changes: vec![owner.put(secret)] }];
+            let changes = vec![owner.put(secret), account::put_newest(owner.id)];
+            let guarded = vec![ConditionalRow { table, row, checks, changes }];
             let prepare = vec![owner.put_index(secret.digest)];
             Ok((Plan { prepare, guarded, ..Plan::default() }, ()))
         })

@@ -144,9 +144,10 @@ impl Auth {
         let before = user.profile.is_enabled_admin();
         let user = User { profile: changed(user.profile, change), ..user };
         let mut changes = vec![stamp.next().put(), user.profile.put()];
-        let mut plan = Plan::default();
+        let (mut plan, mut checks) = (Plan::default(), vec![stamp.check()]);
         changes.extend(hash.map(PasswordHash::put));
         if hash.is_some() || change.disabled == Some(true) {
+            checks.push(self.newest_secret(name).await?);
             let kept = by.secret().filter(|_| is_self && change.disabled != Some(true));
             plan.finish = self.secret_entries_of(name, SESSION, kept.map(|session| session.id)).await?;
             changes.push(Change::DeleteFamily { family: SESSION });
@@ -154,11 +155,24 @@ impl Auth {
                 changes.extend(self.keep_session(by).await?);
             }
         }
-        let checks = [stamp.check()].into_iter().chain(old).collect();
+        checks.extend(old);
         let row = ConditionalRow { table: account::TABLE, row: key(name), checks, changes };
         guards::add_all(&mut plan, [row, authority.guard()]);
         guards::add_all(&mut plan, self.count_admins(before, user.profile.is_enabled_admin()).await?);
         Ok((plan, user))
+    }
+
+    /// The check that no session and no token of a user is made from now on.
+    ///
+    /// IMPORTANT: before the secrets are read that the change ends. It ends all by their family, but their index entries by
+    /// what was read: a login in between would leave its own.
+    async fn newest_secret(&self, name: &UserName) -> Result<Check> {
+        let cell = account::newest_column();
+        let row = self.tables.get(account::TABLE, &key(name), &RowQuery::cells(vec![cell.clone()])).await?;
+        Ok(match row.get(cell.family, &cell.qualifier) {
+            None => Check::Absent(cell),
+            Some(newest) => Check::Equals(cell, newest.clone()),
+        })
     }
 
     /// Verifies the present password of a user: the check that it is still this one.
@@ -200,8 +214,8 @@ impl Auth {
                 let gone = Profile { removed: true, display: String::new(), quota: Quota::default(), ..profile };
                 let mut changes = vec![stamp.next().put(), gone.put(), Change::delete(CF, account::PASSWORD)];
                 changes.extend([GRANT, SESSION, TOKEN, SHARE].map(|family| Change::DeleteFamily { family }));
-                let row =
-                    ConditionalRow { table: account::TABLE, row: key(&name), checks: vec![stamp.check()], changes };
+                let checks = vec![stamp.check(), this.newest_secret(&name).await?];
+                let row = ConditionalRow { table: account::TABLE, row: key(&name), checks, changes };
                 let mut plan = Plan { finish: this.index_entries_of(&name, &account.grants).await?, ..Plan::default() };
                 guards::add_all(&mut plan, [row, admin.guard()]);
                 guards::add_all(&mut plan, this.count_admins(before, false).await?);

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::CF;
 use super::grant::Grant;
 pub use super::grant::{GRANT, Grantee};
+use super::ids::SecretId;
 use super::timestamp::Timestamp;
 use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::{Change, Check, Column, Row, RowQuery, counter};
@@ -34,6 +35,9 @@ pub const PASSWORD: &[u8] = b"password";
 pub const BYTES: &[u8] = b"bytes";
 /// The qualifier of the counter of files.
 pub const FILES: &[u8] = b"files";
+
+/// The qualifier of the id of the session or token that was made last.
+const NEWEST: &[u8] = b"newest";
 
 /// Grants of one user.
 pub const GRANTS: usize = 1_000;
@@ -194,6 +198,16 @@ pub fn password_column() -> Column {
     Column::new(CF, PASSWORD)
 }
 
+/// The cell of the id of the session or token that was made last.
+pub fn newest_column() -> Column {
+    Column::new(CF, NEWEST)
+}
+
+/// Sets it, with the new secret.
+pub fn put_newest(id: SecretId) -> Change {
+    Change::put(CF, NEWEST, ValueWriter::new(1).uuid(id.0).done())
+}
+
 /// An account as one `get` finds it.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -273,6 +287,7 @@ mod tests {
         assert_eq!(value(hash.put()).as_ref(), b"\x01\x02$x");
         assert_eq!(value::decode::<PasswordHash>(b"\x01\x02$x"), Ok(hash.clone()));
         assert_eq!(format!("{hash:?}"), "PasswordHash(..)");
+        assert_eq!(value(put_newest(SecretId(uuid::Uuid::from_u128(7)))).as_ref(), [&[1][..], &[0; 15], &[7]].concat());
     }
 
     #[test]

@@ -7,10 +7,12 @@ use futures_util::future::BoxFuture;
 use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewUser, UserChange};
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
+use rowdrive::schema::CF;
 use rowdrive::schema::rights::Rights;
-use rowdrive::table::{Store, Tables};
+use rowdrive::schema::secret::{self, SecretKind};
+use rowdrive::table::{RowCursor, RowQuery, RowRange, Store, Tables};
 
-use super::fixture::{ADMIN, PASSWORD, grantee, new_user, now};
+use super::fixture::{ADMIN, PASSWORD, grantee, new_user, now, user};
 use crate::stepwise::Stepwise;
 
 /// A store with two admins and a user.
@@ -53,6 +55,17 @@ type Rival = Arc<dyn Fn(Auth) -> BoxFuture<'static, ()> + Send + Sync>;
 /// Runs `change` again and again on copies of a store, with `rival` before another call each time. `check` gets the
 /// result of the change, once both have ended.
 async fn at_every_call<T>(store: &Memory, change: Run<T>, rival: Rival, check: impl AsyncFn(Auth, T)) {
+    let of_auth = async |_: Tables, auth: Auth, done: T| check(auth, done).await;
+    with_tables_at_every_call(store, change, rival, of_auth).await;
+}
+
+/// As [`at_every_call`], for a check that looks into the tables.
+async fn with_tables_at_every_call<T>(
+    store: &Memory,
+    change: Run<T>,
+    rival: Rival,
+    check: impl AsyncFn(Tables, Auth, T),
+) {
     for call in 1.. {
         let stepwise = Stepwise::new(Arc::new(store.clone()));
         let (changing, other) = (auth(stepwise.clone()).await, auth(stepwise.inner()).await);
@@ -67,7 +80,7 @@ async fn at_every_call<T>(store: &Memory, change: Run<T>, rival: Rival, check: i
             assert!(call > 2, "{call} calls");
             return;
         }
-        check(other, done).await;
+        check(Tables::new(stepwise.inner()), other, done).await;
     }
 }
 
@@ -163,6 +176,44 @@ async fn no_session_outlives_the_password_of_its_login() {
         },
     )
     .await;
+}
+
+/// A login that the new password ends leaves no index entry.
+#[tokio::test]
+async fn sessions_that_end_leave_no_index_entry() {
+    let Base { store, admin, login, .. } = Base::new().await;
+    let (by, seen) = (admin.clone(), admin);
+    let logs_in: Rival = Arc::new(move |auth| {
+        let login = login.clone();
+        Box::pin(async move { drop(auth.make_session(&login).await) })
+    });
+    let ends: [UserChange; 2] = [
+        UserChange { password: Some("battery staple".into()), ..UserChange::default() },
+        UserChange { disabled: Some(true), ..UserChange::default() },
+    ];
+    let mut changes: Vec<Run<Result<(), AuthError>>> = Vec::new();
+    for change in ends {
+        let by = by.clone();
+        changes.push(Box::new(move |auth| {
+            let (by, change) = (by.clone(), change.clone());
+            Box::pin(async move { auth.change_user(&by, "tom", change).await.map(drop) })
+        }));
+    }
+    changes.push(Box::new(move |auth| {
+        let by = by.clone();
+        Box::pin(async move { auth.remove_user(&by, "tom").await })
+    }));
+    for change in changes {
+        let check = async |tables: Tables, auth: Auth, done: Result<(), AuthError>| {
+            done.unwrap();
+            let sessions = auth.secrets(&seen, &user("tom"), SecretKind::Session).await.unwrap();
+            assert!(sessions.is_empty(), "{sessions:?}");
+            let entries = RowCursor::new(secret::TABLE, RowRange::all(), RowQuery::families(&[CF]), 100);
+            let entries = entries.rest(&tables).await.unwrap();
+            assert!(entries.is_empty(), "{entries:?}");
+        };
+        with_tables_at_every_call(&store, change, logs_in.clone(), check).await;
+    }
 }
 
 /// The index entry of the refused plan may be there: it is put again, and never deleted before.
