@@ -140,10 +140,7 @@ impl Auth {
     ///
     /// Errors: [`AuthError::Unauthorized`] if there are users.
     pub async fn anonymous(&self) -> Result<Credential> {
-        match self.admins().await? {
-            None => Ok(Credential(Proof::Nobody)),
-            Some(_) => Err(AuthError::Unauthorized),
-        }
+        if self.has_users().await? { Err(AuthError::Unauthorized) } else { Ok(Credential(Proof::Nobody)) }
     }
 
     /// Reads the account behind a credential as it is now.

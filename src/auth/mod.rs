@@ -5,6 +5,7 @@
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
 //! - `users`, `grants`, `secrets`: changes of accounts
+//! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
 //! - [`error`]: why something is not allowed
@@ -12,12 +13,13 @@
 //! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was decided:
 //! the stamps of the accounts, and the directories that the rights are bound to. `tests/model/rights.rs` is the model.
 //!
-//! The drive asks it for each operation. The HTTP server does not use it yet.
+//! The drive asks it for each operation, the HTTP server who may call a route.
 
 pub mod authority;
 mod commit;
 pub mod decide;
 pub mod error;
+mod first_user;
 mod grants;
 mod guards;
 pub mod password;
@@ -36,26 +38,42 @@ pub use secrets::{ListedSecret, NewSecret, NewToken};
 pub use users::{NewUser, User, UserChange};
 pub use ways::Ways;
 
+use std::sync::Arc;
+
 use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee};
 use crate::schema::meta;
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::{self, UserName};
 use crate::table::{RowQuery, Tables};
+use first_user::KnownUsers;
 use password::Passwords;
 
 /// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone.
+///
+/// IMPORTANT: a process has one for a store, and clones of it: they share what is known of the first user.
 #[derive(Clone)]
 pub struct Auth {
     tables: Tables,
     passwords: Passwords,
     clock: fn() -> Timestamp,
+    known: Arc<KnownUsers>,
 }
 
 impl Auth {
     /// `clock`: the time now.
     pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
-        Self { tables, passwords: Passwords::default(), clock }
+        Self { tables, passwords: Passwords::default(), clock, known: Arc::default() }
+    }
+
+    /// Whether there is a user, or was one. It costs a read only until it is known.
+    pub async fn has_users(&self) -> Result<bool> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let found = self.admins().await?.is_some();
+        self.known.found(found);
+        Ok(found)
     }
 
     /// The number of admins who can log in; none if there was never a user.

@@ -76,6 +76,7 @@ impl Auth {
         }
         let hash = self.passwords.hash(&new.password).await?;
         let (name, profile) = self.new_profile(&NewUser { admin: true, ..new })?;
+        self.known.begin_first();
         let (this, name, profile, hash) = (self, &name, &profile, &hash);
         self.until_committed(|| async move {
             if this.admins().await?.is_some() {

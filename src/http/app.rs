@@ -6,8 +6,10 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
+use super::callers::CallersOfRoutes;
 use super::metrics::HttpMetrics;
 use super::options::Options;
+use crate::auth::Auth;
 use crate::budget::Budget;
 use crate::drive::Drive;
 
@@ -32,6 +34,8 @@ pub struct App(pub Arc<SharedState>);
 
 pub struct SharedState {
     pub drive: Drive,
+    pub auth: Auth,
+    pub callers: CallersOfRoutes,
     pub options: Options,
     pub metrics: HttpMetrics,
     /// With [`UNPACKING`] permits.

@@ -6,6 +6,7 @@
 //! - [`serve`]: the service on a listener
 //! - [`server`]: sockets, limits and time-outs of connections, and the shutdown
 //! - [`middleware`]: checks, log lines and metrics of every request
+//! - [`access`]: what a request has proved, and whether it may reach its handler; [`callers`]: who may call which route
 //! - [`mod@router`]: every route on one page; [`routes`]: one file for each route, and the API's description
 //! - [`request`]: the parts of a request, parsed once into types that are valid by construction
 //! - [`response`]: the parts of a response; `problem` turns errors into problems
@@ -13,7 +14,9 @@
 //! They use [`options`] (the operator's choices), [`metrics`], [`media_type`] and, except `serve` and `server`, [`app`]
 //! (the state that handlers share). The status of each kind of problem is in [`api::problem`](crate::api::problem).
 
+mod access;
 mod app;
+mod callers;
 mod media_type;
 mod metrics;
 mod middleware;
@@ -25,7 +28,8 @@ mod routes;
 mod serve;
 mod server;
 
+pub use callers::Callers;
 pub use options::{Limits, Options};
-pub use router::router;
+pub use router::{router, routes};
 pub use serve::Service;
 pub use server::tls::{Tls, TlsError};

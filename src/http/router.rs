@@ -7,12 +7,13 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::handler::Handler;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter};
 use futures_util::future::{BoxFuture, Either};
 use http_body::Body as _;
 use prometheus_client::registry::Registry;
@@ -20,6 +21,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use super::app::{App, SharedState, UNPACKING, tars};
+use super::callers::{Callers, CallersOfRoutes};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
 use super::options::Options;
@@ -29,12 +31,19 @@ use super::routes::{
     by_name, by_time, delete, download, health, metrics, move_copy, openapi, stat, swagger_ui, upload,
 };
 use crate::api::problem::ProblemKind;
+use crate::auth::Auth;
 use crate::drive::Drive;
 
-/// The routes alone, for a caller with a socket of its own. `registry` has further metrics for `/metrics`.
-pub fn router(drive: Drive, options: Options, mut registry: Registry) -> Router {
+/// The routes alone, for a caller with a socket of its own. `auth`: of the same store as the drive. `registry` has further
+/// metrics for `/metrics`.
+pub fn router(drive: Drive, auth: Auth, options: Options, mut registry: Registry) -> Router {
     let metrics = HttpMetrics::register(&mut registry);
-    Routes::new(drive, options, metrics, registry).all
+    Routes::new(drive, auth, options, metrics, registry).all
+}
+
+/// The pattern and method of every route, and who may call it.
+pub fn routes() -> Vec<(&'static str, Method, Callers)> {
+    Table::all().callers.all()
 }
 
 /// All routes. The most frequent ones are called without the router of axum and its boxes around each handler.
@@ -45,11 +54,12 @@ pub struct Routes {
 }
 
 impl Routes {
-    pub fn new(drive: Drive, options: Options, metrics: HttpMetrics, registry: Registry) -> Self {
+    pub fn new(drive: Drive, auth: Auth, options: Options, metrics: HttpMetrics, registry: Registry) -> Self {
         let unpacking = Arc::new(Semaphore::new(UNPACKING));
         let tars = Arc::new(Semaphore::new(tars(drive.memory())));
-        let app = App(Arc::new(SharedState { drive, options, metrics, unpacking, tars, registry }));
-        Self { all: all(app.clone()), app }
+        let Table { routes, callers } = Table::all();
+        let app = App(Arc::new(SharedState { drive, auth, callers, options, metrics, unpacking, tars, registry }));
+        Self { all: with_middleware(routes, app.clone()), app }
     }
 
     /// The same routes, and further ones, which bypass the middleware.
@@ -105,27 +115,73 @@ async fn call_frequent(app: App, pattern: &'static str, request: Request) -> Res
     Ok(response)
 }
 
-fn all(app: App) -> Router {
-    let fs = get(download::get).put(upload::put).delete(delete::delete);
-    let api = Router::new()
-        .route(pattern::FS, get(download::to_root))
-        .route(pattern::FS_ROOT, fs.clone())
-        .route(pattern::FS_PATH, fs)
-        .route(pattern::STAT_ROOT, get(stat::get))
-        .route(pattern::STAT_PATH, get(stat::get))
-        .route(pattern::FILES, get(by_time::get))
-        .route(pattern::FIND, get(by_name::get))
-        .route(pattern::MOVE, post(move_copy::move_to))
-        .route(pattern::COPY, post(move_copy::copy_to));
-    Router::new()
-        .merge(api)
-        .route(pattern::HEALTHZ, get(health::alive))
-        .route(pattern::READYZ, get(health::ready))
-        .route(pattern::METRICS, get(metrics::get))
-        .route(pattern::OPENAPI, get(openapi::get))
-        .route(pattern::DOCS, get(swagger_ui::to_page))
-        .route(pattern::DOCS_PAGE, get(swagger_ui::page))
-        .route(pattern::DOCS_ASSET, get(swagger_ui::asset))
+/// The routes, each with its callers.
+#[derive(Default)]
+struct Table {
+    routes: Router<App>,
+    callers: CallersOfRoutes,
+}
+
+impl Table {
+    /// While the handlers do not tell the drive who asks, all of it is for admins alone.
+    fn all() -> Self {
+        let fs = Methods::default()
+            .on(Method::GET, Callers::Admins, download::get)
+            .on(Method::PUT, Callers::Admins, upload::put)
+            .on(Method::DELETE, Callers::Admins, delete::delete);
+        Self::default()
+            .get(pattern::FS, Callers::Admins, download::to_root)
+            .route(pattern::FS_ROOT, fs.clone())
+            .route(pattern::FS_PATH, fs)
+            .get(pattern::STAT_ROOT, Callers::Admins, stat::get)
+            .get(pattern::STAT_PATH, Callers::Admins, stat::get)
+            .get(pattern::FILES, Callers::Admins, by_time::get)
+            .get(pattern::FIND, Callers::Admins, by_name::get)
+            .post(pattern::MOVE, Callers::Admins, move_copy::move_to)
+            .post(pattern::COPY, Callers::Admins, move_copy::copy_to)
+            .get(pattern::HEALTHZ, Callers::Everyone, health::alive)
+            .get(pattern::READYZ, Callers::Everyone, health::ready)
+            .get(pattern::METRICS, Callers::Admins, metrics::get)
+            .get(pattern::OPENAPI, Callers::Users, openapi::get)
+            .get(pattern::DOCS, Callers::Users, swagger_ui::to_page)
+            .get(pattern::DOCS_PAGE, Callers::Users, swagger_ui::page)
+            .get(pattern::DOCS_ASSET, Callers::Users, swagger_ui::asset)
+    }
+
+    fn get<H: Handler<T, App>, T: 'static>(self, pattern: &'static str, callers: Callers, handler: H) -> Self {
+        self.route(pattern, Methods::default().on(Method::GET, callers, handler))
+    }
+
+    fn post<H: Handler<T, App>, T: 'static>(self, pattern: &'static str, callers: Callers, handler: H) -> Self {
+        self.route(pattern, Methods::default().on(Method::POST, callers, handler))
+    }
+
+    fn route(mut self, pattern: &'static str, methods: Methods) -> Self {
+        self.callers.add(pattern, methods.callers);
+        Self { routes: self.routes.route(pattern, methods.handlers), ..self }
+    }
+}
+
+/// The methods of a route: none without its callers.
+#[derive(Clone, Default)]
+struct Methods {
+    handlers: MethodRouter<App>,
+    callers: Vec<(Method, Callers)>,
+}
+
+impl Methods {
+    fn on<H: Handler<T, App>, T: 'static>(mut self, method: Method, callers: Callers, handler: H) -> Self {
+        // A method that axum does not know gets no handler: 405.
+        if let Ok(filter) = MethodFilter::try_from(method.clone()) {
+            self.handlers = self.handlers.on(filter, handler);
+        }
+        self.callers.push((method, callers));
+        self
+    }
+}
+
+fn with_middleware(routes: Router<App>, app: App) -> Router {
+    routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         // One layer for the whole middleware: each further layer would cost a twentieth of the server's throughput.

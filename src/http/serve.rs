@@ -12,6 +12,7 @@ use super::options::{Limits, Options};
 use super::router::Routes;
 use super::server;
 use super::server::tls::Tls;
+use crate::auth::Auth;
 use crate::budget::Budget;
 use crate::drive::Drive;
 
@@ -25,13 +26,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// `registry` holds further metrics for `/metrics`.
-    pub fn new(drive: Drive, options: Options, mut registry: Registry) -> Self {
+    /// `auth`: of the same store. `registry` holds further metrics for `/metrics`.
+    pub fn new(drive: Drive, auth: Auth, options: Options, mut registry: Registry) -> Self {
         let limits = options.limits;
         let metrics = HttpMetrics::register(&mut registry);
         let connections = metrics.connections.clone();
         let memory = drive.memory().clone();
-        Self { routes: Routes::new(drive, options, metrics, registry), limits, connections, memory, tls: None }
+        Self { routes: Routes::new(drive, auth, options, metrics, registry), limits, connections, memory, tls: None }
     }
 
     /// The same service by TLS alone, over HTTP/1.1 and HTTP/2.

@@ -182,7 +182,7 @@ impl Serve {
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         tracing::info!(configuration = %settings, "starting");
-        let Opened { rocks, drive } =
+        let Opened { rocks, drive, auth } =
             if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
         // Handle signals before the address is printed: its reader may send one at once.
         let signals = StopSignals::new()?.count();
@@ -213,7 +213,7 @@ impl Serve {
         process_metrics::register(&mut registry);
         registry.register("rowdrive_backup_running", "Whether deleted content is kept for a backup", running);
         log::register(&mut registry);
-        let service = http::Service::new(drive.clone(), options, registry);
+        let service = http::Service::new(drive.clone(), auth, options, registry);
         let service = match tls {
             Some(tls) => service.with_tls(tls),
             None => service,

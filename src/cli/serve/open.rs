@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowdrive::auth::Auth;
 use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::rocks::{FolderLock, Rocks, RocksOptions};
 use rowdrive::migrate;
+use rowdrive::schema::Timestamp;
 use rowdrive::table::Tables;
 
 use super::{Result, ServeError};
@@ -23,6 +25,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Opened {
     pub rocks: Arc<Rocks>,
     pub drive: Drive,
+    pub auth: Auth,
 }
 
 /// Divides the memory: a quarter for the buffers of requests, a little for the path cache and for the keys of folders, and
@@ -58,9 +61,10 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
         data_folder::write_ids(data).map_err(folder_error)?;
     }
     data_folder::complete_ids(data).map_err(folder_error)?;
+    let auth = Auth::new(tables.clone(), Timestamp::now);
     let drive = Drive::open_with(tables, &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
-    Ok(Opened { rocks, drive })
+    Ok(Opened { rocks, drive, auth })
 }
 
 /// Locks the folder of the tables; creates it if there is none, but not where a part seems not to be mounted.
@@ -108,6 +112,7 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let rocks = Arc::new(rocks);
     let tables = Tables::new(rocks.clone());
     migrate::open_degraded(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
+    let auth = Auth::new(tables.clone(), Timestamp::now);
     let drive = Drive::open_read_only(tables, &data.join("content"), settings);
-    Ok(Opened { rocks, drive: drive.map_err(|e| ServeError::Drive(data.to_owned(), e))? })
+    Ok(Opened { rocks, drive: drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?, auth })
 }

@@ -19,6 +19,8 @@ use uuid::Uuid;
 
 use super::host_check;
 use crate::api::header;
+use crate::auth::Credential;
+use crate::http::access;
 use crate::http::app::App;
 use crate::http::metrics::InFlight;
 use crate::http::request::identity;
@@ -48,6 +50,8 @@ pub async fn handle<F: Future<Output = Response>>(
         id,
         method: request.method().clone(),
         path: utf8_percent_encode(request.uri().path(), CONTROLS).to_string(),
+        user: None,
+        credential: None,
         status: None,
         bytes: 0,
         started: Instant::now(),
@@ -55,7 +59,6 @@ pub async fn handle<F: Future<Output = Response>>(
         app: app.clone(),
     };
     let hsts = app.options.hsts && request.extensions().get::<Secure>().is_some();
-    let is_api = pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     let route = label(pattern, request.uri().path().ends_with('/'));
     let mut id_text = Uuid::encode_buffer();
     let id_text: &str = id.as_hyphenated().encode_lower(&mut id_text);
@@ -63,7 +66,7 @@ pub async fn handle<F: Future<Output = Response>>(
     // A panic must not end the connection without a response.
     let checked = async {
         let mut request = drain::drain_on_drop(request, &app.metrics.received);
-        match authorize(&mut request, &app, is_api) {
+        match authorize(&mut request, &app, pattern, &mut line).await {
             Ok(()) => run(request).await,
             Err(problem) => problem.into_response(),
         }
@@ -98,13 +101,23 @@ pub async fn handle<F: Future<Output = Response>>(
     response.map(|body| Body::new(CountedBody { body, line }))
 }
 
-/// Refuses a request before its handler: a foreign host or origin, a malformed user name, a write that cannot be stored.
-fn authorize(request: &mut Request, app: &App, is_api: bool) -> problem::Result<()> {
+/// Refuses a request before its handler: a foreign host or origin, a caller that the route is not for, a malformed user
+/// name, a write that cannot be stored.
+async fn authorize(request: &mut Request, app: &App, pattern: Option<&str>, line: &mut LogLine) -> problem::Result<()> {
     host_check::check(request, &app.options.hosts)?;
-    if !is_api {
+    let callers = app.callers.of(pattern, request.method());
+    let (method, headers) = (request.method().clone(), request.headers());
+    let credential = access::admit(&app.auth, callers, &method, headers).await?;
+    if let Some(credential) = &credential {
+        line.note_caller(credential);
+    }
+    if !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
         return Ok(());
     }
-    identity::identify(request)?;
+    match credential.as_ref().and_then(Credential::user) {
+        Some(user) => identity::set(request, user.as_str()),
+        None => identity::identify(request)?,
+    }
     // Before the body: what cannot be stored need not be sent.
     if request.method().is_safe() { Ok(()) } else { Ok(app.drive.writable()?) }
 }
@@ -115,6 +128,10 @@ struct LogLine {
     method: Method,
     /// Percent-encoded as it was sent, and what was not: no name can pass for anything else in a log.
     path: String,
+    /// None on a drive without users, and if no valid credential was sent.
+    user: Option<String>,
+    /// The id of the session or token; none for a password.
+    credential: Option<Uuid>,
     /// None if the client left before there was an answer.
     status: Option<u16>,
     /// Of the answer's body.
@@ -122,6 +139,14 @@ struct LogLine {
     started: Instant,
     app: App,
     _in_flight: InFlight,
+}
+
+impl LogLine {
+    /// Notes who has sent the request.
+    fn note_caller(&mut self, credential: &Credential) {
+        self.user = credential.user().map(|user| user.as_str().to_owned());
+        self.credential = credential.secret().map(|owner| owner.id.0);
+    }
 }
 
 impl Drop for LogLine {
@@ -133,6 +158,8 @@ impl Drop for LogLine {
             id = &*self.id.as_hyphenated().encode_lower(&mut id),
             method = self.method.as_str(),
             path = self.path,
+            user = self.user,
+            credential = self.credential.map(tracing::field::display),
             status = self.status.unwrap_or(0),
             bytes = self.bytes,
             ms = self.started.elapsed().as_secs_f64() * 1000.0,

@@ -1,4 +1,5 @@
-//! The user of a request. The drive has no users yet: it believes the name of a Basic header, whatever the password.
+//! The creator of what a request makes: its user. On a drive without users the name of a Basic header is believed,
+//! whatever the password.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::HeaderMap;
@@ -26,6 +27,13 @@ pub fn identify(request: &mut Request) -> Result<()> {
         request.extensions_mut().insert(creator);
     }
     Ok(())
+}
+
+/// Sets the name of a user who has proved who he is.
+pub fn set(request: &mut Request, user: &str) {
+    if !request.method().is_safe() {
+        request.extensions_mut().insert(Creator(user.to_owned()));
+    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Creator {

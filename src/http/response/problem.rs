@@ -10,16 +10,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{
+    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tracing::{Level, Span};
 use uuid::Uuid;
 
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
+use crate::auth::AuthError;
 use crate::content::ContentError;
 use crate::drive::DriveError;
 use crate::schema::PathError;
+
+const BASIC_SCHEME: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
+const SESSION_SCHEME: &str = r#"Session realm="Rowdrive""#;
 
 pub type Result<T> = std::result::Result<T, Problem>;
 
@@ -85,12 +91,16 @@ impl Problem {
         )
     }
 
-    fn forbidden() -> Self {
+    pub fn forbidden() -> Self {
         Self::new(ProblemKind::Forbidden, "You have no right to this: ask whoever may share the directory.")
     }
 
-    fn unauthorized() -> Self {
-        Self::new(ProblemKind::Unauthorized, "What the request has proved is not valid any more: log in again.")
+    /// 401, the same whatever is wrong. To a script of a page it names a scheme for which no browser opens a window.
+    pub fn unauthorized(is_script: bool) -> Self {
+        let schemes = if is_script { SESSION_SCHEME } else { BASIC_SCHEME };
+        let header = Some((WWW_AUTHENTICATE, HeaderValue::from_static(schemes)));
+        let detail = "Send a name and its password, or a token that has not ended.";
+        Self { header, ..Self::new(ProblemKind::Unauthorized, detail) }
     }
 
     pub fn no_memory() -> Self {
@@ -235,7 +245,7 @@ impl From<DriveError> for Problem {
         match error {
             DriveError::NotFound => Self::not_found(),
             DriveError::Forbidden => Self::forbidden(),
-            DriveError::Unauthorized => Self::unauthorized(),
+            DriveError::Unauthorized => Self::unauthorized(false),
             DriveError::ParentMissing => {
                 Self::new(ProblemKind::ParentMissing, "Make the directory that is to hold it first.")
             }
@@ -285,6 +295,19 @@ impl From<DriveError> for Problem {
             ),
             DriveError::Damaged(_) | DriveError::Value(_) => Self::damaged(&error),
             DriveError::Failed(_) => Self::internal(&error),
+        }
+    }
+}
+
+/// An error of reading accounts.
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Unauthorized => Self::unauthorized(false),
+            AuthError::Forbidden => Self::forbidden(),
+            AuthError::Store(error) => DriveError::from(error).into(),
+            AuthError::Value(_) => Self::damaged(&error),
+            other => Self::internal(&other),
         }
     }
 }

@@ -89,9 +89,11 @@ const ALWAYS: [ProblemKind; 6] = [
     ProblemKind::Busy,
 ];
 /// Problems of operations that read files or directories.
-const READING: [ProblemKind; 2] = [ProblemKind::NotFound, ProblemKind::Precondition];
+const READING: [ProblemKind; 4] =
+    [ProblemKind::Unauthorized, ProblemKind::Forbidden, ProblemKind::NotFound, ProblemKind::Precondition];
 /// Problems of operations that change them.
-const WRITING: [ProblemKind; 8] = [
+const WRITING: [ProblemKind; 9] = [
+    ProblemKind::Unauthorized,
     ProblemKind::ForeignOrigin,
     ProblemKind::NotFound,
     ProblemKind::Exists,
@@ -110,6 +112,10 @@ impl Modify for Problems {
             let writes = [item.put.as_mut(), item.post.as_mut(), item.delete.as_mut()].into_iter().flatten();
             writes.for_each(|operation| add(operation, &WRITING));
         }
+        // It is the one operation of operating that is not for everyone.
+        if let Some(metrics) = api.paths.paths.get_mut("/metrics").and_then(|item| item.get.as_mut()) {
+            [ProblemKind::Unauthorized, ProblemKind::Forbidden].into_iter().for_each(|kind| describe(metrics, kind));
+        }
         for path in ["/v1/fs/{path}", "/v1/fs/{path}/"] {
             if let Some(upload) = api.paths.paths.get_mut(path).and_then(|item| item.put.as_mut()) {
                 add(upload, &[ProblemKind::LengthRequired]);
@@ -121,22 +127,29 @@ impl Modify for Problems {
 fn add(operation: &mut Operation, kinds: &[ProblemKind]) {
     let operating = operation.tags.iter().flatten().any(|tag| tag == "operating");
     for kind in ALWAYS.iter().chain(kinds.iter().filter(|_| !operating)) {
-        let status = kind.status().to_string();
-        let description = match kind {
-            ProblemKind::Malformed => "The request is malformed, or its body is not what its digest says",
-            ProblemKind::Exists => "Something else stands at the path or above it, or the directory is not empty",
-            ProblemKind::Busy => "The server is busy or shutting down, or the outcome is not known: see Retry-After",
-            _ => kind.title(),
-        };
-        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response = ResponseBuilder::new().description(description);
-        let response = if operation.operation_id.as_deref() == Some("head") {
-            response
-        } else {
-            response.content(MEDIA_TYPE, problem)
-        };
-        operation.responses.responses.entry(status).or_insert_with(|| response.into());
+        describe(operation, *kind);
     }
+}
+
+fn describe(operation: &mut Operation, kind: ProblemKind) {
+    let status = kind.status().to_string();
+    let description = match kind {
+        ProblemKind::Malformed => "The request is malformed, or its body is not what its digest says",
+        ProblemKind::Unauthorized => "The drive has users, and no valid credential was sent",
+        ProblemKind::Forbidden => "The user has no right to this, or a page of another site asks",
+        ProblemKind::ForeignOrigin => "The user has no right to this, or it is a write from another site",
+        ProblemKind::Exists => "Something else stands at the path or above it, or the directory is not empty",
+        ProblemKind::Busy => "The server is busy or shutting down, or the outcome is not known: see Retry-After",
+        _ => kind.title(),
+    };
+    let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    let response = ResponseBuilder::new().description(description);
+    let response = if operation.operation_id.as_deref() == Some("head") {
+        response
+    } else {
+        response.content(MEDIA_TYPE, problem)
+    };
+    operation.responses.responses.entry(status).or_insert_with(|| response.into());
 }
 
 /// Adds the operations on the root: a directory like any other, with a path without a name, which always exists.

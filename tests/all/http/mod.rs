@@ -1,5 +1,6 @@
 //! The drive over HTTP: through the real router in-process, or through a real socket if bytes on the wire matter.
 
+mod access;
 mod directories;
 mod downloads;
 mod errors;

@@ -34,7 +34,7 @@ pub async fn live_with(limits: Limits) -> LiveServer {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let options = Options { max_body: Some(50_000_000), limits, ..Options::default() };
-    let service = Service::new(app.drive.clone(), options, Registry::default());
+    let service = Service::new(app.drive.clone(), app.auth.clone(), options, Registry::default());
     #[expect(clippy::async_yields_async, reason = "no caller asks twice")]
     let serving = tokio::spawn(service.serve(listener, async move {
         let _ = stopped.await;

@@ -12,10 +12,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
+use rowdrive::auth::Auth;
 use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::memory::Memory;
 use rowdrive::http::{Options, router};
 use rowdrive::migrate;
+use rowdrive::schema::Timestamp;
 use rowdrive::table::store::Result as StoreResult;
 use rowdrive::table::{
     Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, ScanQuery, Store, StoreError, TableSpec, Tables,
@@ -101,6 +103,7 @@ impl Store for Faulty {
 pub struct TestApp {
     pub router: Router,
     pub drive: Drive,
+    pub auth: Auth,
     pub store: Arc<Faulty>,
     content: TempDir,
 }
@@ -119,10 +122,12 @@ impl TestApp {
         let tables = Tables::new(store.clone());
         migrate::up(&tables).await.unwrap();
         let content = tempfile::tempdir().unwrap();
+        let auth = Auth::new(tables.clone(), Timestamp::now);
         let drive = Drive::open_with(tables, content.path(), settings).await.unwrap();
         // The tasks of a start make store calls too.
         drive.idle().await;
-        Self { router: router(drive.clone(), options, Registry::default()), drive, store, content }
+        let router = router(drive.clone(), auth.clone(), options, Registry::default());
+        Self { router, drive, auth, store, content }
     }
 
     /// Sends a request; without a `Host`, it is `localhost`.

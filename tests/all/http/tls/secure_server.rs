@@ -45,7 +45,7 @@ pub async fn serve_app(app: TestApp, options: Options) -> SecureServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let service = Service::new(app.drive.clone(), options, Registry::default()).with_tls(tls);
+    let service = Service::new(app.drive.clone(), app.auth.clone(), options, Registry::default()).with_tls(tls);
     #[expect(clippy::async_yields_async, reason = "no caller asks twice")]
     let serving = tokio::spawn(service.serve(listener, async move {
         let _ = stopped.await;

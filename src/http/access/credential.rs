@@ -1,0 +1,105 @@
+//! The credential that a request sends: in `Authorization`, else in the cookie of a session.
+
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, COOKIE};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::auth::password::TOKEN_PREFIX;
+use crate::auth::{Auth, AuthError, Credential};
+use crate::schema::secret::SecretKind;
+use crate::schema::user_name::UserName;
+
+/// The cookie of a session, without TLS.
+const COOKIE_NAME: &str = "rowdrive";
+
+/// A credential as it was sent; nothing is verified.
+pub enum Presented {
+    Nothing,
+    /// It can be no credential.
+    Invalid,
+    Password {
+        name: String,
+        password: String,
+    },
+    Token {
+        /// The name that came with it, if one did: it has to be that of its user.
+        name: String,
+        text: String,
+    },
+    Session(String),
+}
+
+impl Presented {
+    /// `Authorization` goes before the cookie, also if it is wrong.
+    pub fn parse(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
+            (None, _) => session(headers),
+            (Some(value), None) => value.to_str().ok().and_then(authorization).unwrap_or(Self::Invalid),
+            _ => Self::Invalid,
+        }
+    }
+
+    /// Whether a browser has added it by itself.
+    pub fn is_cookie(&self) -> bool {
+        matches!(self, Self::Session(_))
+    }
+
+    /// Verifies the password, or finds the session or token.
+    pub async fn find(&self, auth: &Auth) -> Result<Credential, AuthError> {
+        match self {
+            Self::Nothing | Self::Invalid => Err(AuthError::Unauthorized),
+            Self::Password { name, password } => auth.log_in(name, password).await,
+            Self::Token { name, text } => {
+                let token = find(auth, text, SecretKind::Token).await?;
+                if name.is_empty() || is_of(&token, name) { Ok(token) } else { Err(AuthError::Unauthorized) }
+            }
+            Self::Session(text) => find(auth, text, SecretKind::Session).await,
+        }
+    }
+}
+
+/// A session is no token, and a token no session, whatever way they are sent.
+async fn find(auth: &Auth, text: &str, kind: SecretKind) -> Result<Credential, AuthError> {
+    let found = auth.find_secret(text).await?;
+    if found.secret().is_some_and(|owner| owner.kind == kind) { Ok(found) } else { Err(AuthError::Unauthorized) }
+}
+
+/// Whether a name, in any spelling that looks the same, is that of the user of a credential.
+fn is_of(credential: &Credential, name: &str) -> bool {
+    let named = UserName::parse(name).ok();
+    named.zip(credential.user()).is_some_and(|(named, user)| named.folded_key() == user.folded_key())
+}
+
+/// Basic (RFC 7617) or Bearer (RFC 6750).
+fn authorization(value: &str) -> Option<Presented> {
+    let (scheme, rest) = value.split_once(' ')?;
+    let rest = rest.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        let is_token = rest.starts_with(TOKEN_PREFIX);
+        return is_token.then(|| Presented::Token { name: String::new(), text: rest.to_owned() });
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(STANDARD.decode(rest).ok()?).ok()?;
+    let (name, secret) = decoded.split_once(':')?;
+    let (name, secret) = (name.to_owned(), secret.to_owned());
+    Some(if secret.starts_with(TOKEN_PREFIX) {
+        Presented::Token { name, text: secret }
+    } else {
+        Presented::Password { name, password: secret }
+    })
+}
+
+/// The session of a cookie (RFC 6265). Two of them are none: one may be of another server on the same host.
+fn session(headers: &HeaderMap) -> Presented {
+    let pairs = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(';'));
+    let mut found = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == COOKIE_NAME);
+    match (found.next(), found.next()) {
+        (None, _) => Presented::Nothing,
+        (Some((_, text)), None) => Presented::Session(text.to_owned()),
+        _ => Presented::Invalid,
+    }
+}

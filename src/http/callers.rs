@@ -1,0 +1,45 @@
+//! Who may call which route with which method.
+
+use std::collections::HashMap;
+
+use axum::http::Method;
+
+/// Who may call a route, on a drive with users. Without users everyone may call all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// Everyone. No credential is read, and the answer tells nothing of the drive.
+    Everyone,
+    /// Every user, with any credential that is valid.
+    Users,
+    /// Admins, with a credential that may do all that they may.
+    Admins,
+}
+
+/// The callers of all routes.
+#[derive(Clone, Debug, Default)]
+pub struct CallersOfRoutes(HashMap<&'static str, Vec<(Method, Callers)>>);
+
+impl CallersOfRoutes {
+    /// Adds the methods of a route.
+    pub fn add(&mut self, pattern: &'static str, methods: Vec<(Method, Callers)>) {
+        self.0.entry(pattern).or_default().extend(methods);
+    }
+
+    /// The callers of a route and method. What there is no route or no method for is refused to a stranger, too: he does
+    /// not learn what there is.
+    pub fn of(&self, pattern: Option<&str>, method: &Method) -> Callers {
+        // A route for GET answers HEAD as well.
+        let is_asked = |of: &Method| of == method || (*method == Method::HEAD && *of == Method::GET);
+        let mut methods = pattern.and_then(|pattern| self.0.get(pattern)).into_iter().flatten();
+        methods.find(|(of, _)| is_asked(of)).map_or(Callers::Users, |(_, callers)| *callers)
+    }
+
+    /// Every route and method.
+    pub fn all(&self) -> Vec<(&'static str, Method, Callers)> {
+        let mut all = Vec::new();
+        for (pattern, methods) in &self.0 {
+            all.extend(methods.iter().map(|(method, callers)| (*pattern, method.clone(), *callers)));
+        }
+        all
+    }
+}
