@@ -34,6 +34,13 @@ impl CallersOfRoutes {
         methods.find(|(of, _)| is_asked(of)).map_or(Callers::Users, |(_, callers)| *callers)
     }
 
+    /// The methods of a route, as `Allow` lists them.
+    pub fn allow(&self, pattern: &str) -> String {
+        let methods = self.0.get(pattern).into_iter().flatten();
+        let names = methods.map(|(method, _)| if *method == Method::GET { "GET, HEAD" } else { method.as_str() });
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// Every route and method.
     pub fn all(&self) -> Vec<(&'static str, Method, Callers)> {
         let mut all = Vec::new();

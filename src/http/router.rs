@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
-use axum::routing::{MethodFilter, MethodRouter};
+use axum::routing::{MethodFilter, MethodRouter, any};
 use futures_util::future::{BoxFuture, Either};
 use http_body::Body as _;
 use prometheus_client::registry::Registry;
@@ -163,10 +163,17 @@ impl Table {
 }
 
 /// The methods of a route: none without its callers.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Methods {
     handlers: MethodRouter<App>,
     callers: Vec<(Method, Callers)>,
+}
+
+/// No methods yet. axum's own answer to others would tell a stranger in `Allow` which there are.
+impl Default for Methods {
+    fn default() -> Self {
+        Self { handlers: any(no_such_method), callers: Vec::new() }
+    }
 }
 
 impl Methods {
@@ -183,7 +190,6 @@ impl Methods {
 fn with_middleware(routes: Router<App>, app: App) -> Router {
     routes
         .fallback(no_such_route)
-        .method_not_allowed_fallback(no_such_method)
         // One layer for the whole middleware: each further layer would cost a twentieth of the server's throughput.
         .layer(from_fn_with_state(app.clone(), access_log::record))
         .with_state(app)
@@ -193,7 +199,7 @@ async fn no_such_route() -> Problem {
     Problem::new(ProblemKind::NoSuchRoute, "Files are under /v1/fs/, with a slash between names.")
 }
 
-/// axum adds `Allow`.
-async fn no_such_method() -> Problem {
-    Problem::new(ProblemKind::Method, "The Allow header lists the methods of this resource.")
+async fn no_such_method(State(app): State<App>, pattern: MatchedPath) -> Problem {
+    let allow = app.callers.allow(pattern.as_str());
+    Problem::method(&allow, "The Allow header lists the methods of this resource.")
 }

@@ -115,8 +115,9 @@ impl Problem {
     }
 
     /// 405 for this kind of thing; `allow` lists what it takes.
-    pub fn method(allow: &'static str, detail: &'static str) -> Self {
-        Self { header: Some((ALLOW, HeaderValue::from_static(allow))), ..Self::new(ProblemKind::Method, detail) }
+    pub fn method(allow: &str, detail: &'static str) -> Self {
+        let header = HeaderValue::from_str(allow).ok().map(|value| (ALLOW, value));
+        Self { header, ..Self::new(ProblemKind::Method, detail) }
     }
 
     /// 416 for a file of this size.
