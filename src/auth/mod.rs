@@ -13,7 +13,7 @@
 //! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was decided:
 //! the stamps of the accounts, and the directories that the rights are bound to. `tests/model/rights.rs` is the model.
 //!
-//! The drive asks it for each operation, the HTTP server who may call a route.
+//! The HTTP server asks it who has sent a request, and whether the route is for him; the drive, what he may do there.
 
 pub mod authority;
 mod commit;
@@ -64,6 +64,11 @@ impl Auth {
     /// `clock`: the time now.
     pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
         Self { tables, passwords: Passwords::default(), clock, known: Arc::default() }
+    }
+
+    /// The same users through another handle of their store: tests watch through it what this one does.
+    pub fn with_tables(&self, tables: Tables) -> Self {
+        Self { tables, ..self.clone() }
     }
 
     /// Whether there is a user, or was one. It costs a read only until it is known.

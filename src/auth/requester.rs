@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Auth;
-use super::authority::{Authority, Credential};
+use super::authority::{Authority, Credential, Proof};
 use super::decide::{DirChain, Permission};
 use super::error::Result;
 use super::ways::Ways;
 use crate::schema::ids::DirId;
 use crate::schema::rights::Right;
 
-/// Who asks for an operation of the drive: a user, by what he has proved, or someone who may do everything. Cheap to clone.
+/// Who asks for an operation of the drive: a user, by what he has proved; nobody, on a drive without users; or the server
+/// itself. Cheap to clone.
 #[derive(Clone)]
 pub struct Requester(Option<Arc<Known>>);
 
@@ -22,7 +23,7 @@ struct Known {
 }
 
 impl Requester {
-    /// May do everything, and costs no read: the work of the server itself, and everyone on a drive without users.
+    /// May do everything, and costs no read: the work of the server itself.
     pub fn unrestricted() -> Self {
         Self(None)
     }
@@ -60,9 +61,17 @@ impl Access {
         }
     }
 
-    /// Whether he may do everything, without any read.
+    /// Whether he may do everything, without any read of rights.
     pub fn is_unrestricted(&self) -> bool {
-        self.0.is_none()
+        self.0.as_ref().is_none_or(|(_, authority)| authority.user().is_none())
+    }
+
+    /// Whether he may do everything still: who has proved nothing may only as long as there are no users.
+    pub async fn is_still_unrestricted(&self) -> Result<bool> {
+        match &self.0 {
+            None => Ok(true),
+            Some((known, authority)) => Ok(authority.user().is_none() && !known.auth.has_users().await?),
+        }
     }
 
     /// Decides whether he has a right on the last directory of a path.
@@ -93,5 +102,11 @@ impl Auth {
     /// The user who has proved this. The drive reads his account for each operation.
     pub fn requester(&self, credential: Credential) -> Requester {
         Requester(Some(Arc::new(Known { auth: self.clone(), credential })))
+    }
+
+    /// Someone who has proved nothing. He may do everything as long as there are no users, and each of his changes is
+    /// guarded by that. It costs no read once it is known, but a check in each plan.
+    pub fn nobody(&self) -> Requester {
+        self.requester(Credential(Proof::Nobody))
     }
 }

@@ -204,7 +204,8 @@ impl Drive {
         UserDrive { rooms: self.rooms.clone(), requester }
     }
 
-    /// The drive for the work of the server itself, and for everyone if the drive has no users.
+    /// The drive for the work of the server itself, and for tests. No request has it: [`Auth::nobody`](crate::auth::Auth)
+    /// is who asks on a drive without users.
     pub fn unrestricted(&self) -> UserDrive {
         self.for_requester(Requester::unrestricted())
     }

@@ -217,7 +217,7 @@ impl<'a> Look<'a> {
     ///   not enough that it is there again: meanwhile another one may have been at its path.
     pub async fn holds(&self) -> Result<bool> {
         if self.sight == Sight::Unrestricted {
-            return Ok(true);
+            return Ok(self.rights.access.is_still_unrestricted().await?);
         }
         let rights = self.rights.again().await?;
         if !rights.access.is_same(&self.rights.access) {

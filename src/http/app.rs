@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::callers::CallersOfRoutes;
 use super::metrics::HttpMetrics;
 use super::options::Options;
-use crate::auth::Auth;
+use crate::auth::{Auth, Requester};
 use crate::budget::Budget;
 use crate::drive::Drive;
 
@@ -35,6 +35,8 @@ pub struct App(pub Arc<SharedState>);
 pub struct SharedState {
     pub drive: Drive,
     pub auth: Auth,
+    /// Who sends a request that has proved nothing.
+    pub nobody: Requester,
     pub callers: CallersOfRoutes,
     pub options: Options,
     pub metrics: HttpMetrics,

@@ -58,7 +58,9 @@ impl Routes {
         let unpacking = Arc::new(Semaphore::new(UNPACKING));
         let tars = Arc::new(Semaphore::new(tars(drive.memory())));
         let Table { routes, callers } = Table::all();
-        let app = App(Arc::new(SharedState { drive, auth, callers, options, metrics, unpacking, tars, registry }));
+        let nobody = auth.nobody();
+        let app =
+            App(Arc::new(SharedState { drive, auth, nobody, callers, options, metrics, unpacking, tars, registry }));
         Self { all: with_middleware(routes, app.clone()), app }
     }
 
@@ -123,22 +125,22 @@ struct Table {
 }
 
 impl Table {
-    /// While the handlers do not tell the drive who asks, all of it is for admins alone.
+    /// What a user may do with the drive, the drive decides.
     fn all() -> Self {
         let fs = Methods::default()
-            .on(Method::GET, Callers::Admins, download::get)
-            .on(Method::PUT, Callers::Admins, upload::put)
-            .on(Method::DELETE, Callers::Admins, delete::delete);
+            .on(Method::GET, Callers::Users, download::get)
+            .on(Method::PUT, Callers::Users, upload::put)
+            .on(Method::DELETE, Callers::Users, delete::delete);
         Self::default()
-            .get(pattern::FS, Callers::Admins, download::to_root)
+            .get(pattern::FS, Callers::Users, download::to_root)
             .route(pattern::FS_ROOT, fs.clone())
             .route(pattern::FS_PATH, fs)
-            .get(pattern::STAT_ROOT, Callers::Admins, stat::get)
-            .get(pattern::STAT_PATH, Callers::Admins, stat::get)
-            .get(pattern::FILES, Callers::Admins, by_time::get)
-            .get(pattern::FIND, Callers::Admins, by_name::get)
-            .post(pattern::MOVE, Callers::Admins, move_copy::move_to)
-            .post(pattern::COPY, Callers::Admins, move_copy::copy_to)
+            .get(pattern::STAT_ROOT, Callers::Users, stat::get)
+            .get(pattern::STAT_PATH, Callers::Users, stat::get)
+            .get(pattern::FILES, Callers::Users, by_time::get)
+            .get(pattern::FIND, Callers::Users, by_name::get)
+            .post(pattern::MOVE, Callers::Users, move_copy::move_to)
+            .post(pattern::COPY, Callers::Users, move_copy::copy_to)
             .get(pattern::HEALTHZ, Callers::Everyone, health::alive)
             .get(pattern::READYZ, Callers::Everyone, health::ready)
             .get(pattern::METRICS, Callers::Admins, metrics::get)

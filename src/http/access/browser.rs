@@ -9,6 +9,8 @@ use crate::http::response::problem::Problem;
 const SITE: &str = "sec-fetch-site";
 const MODE: &str = "sec-fetch-mode";
 const DEST: &str = "sec-fetch-dest";
+const BASIC_SCHEME: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
+const SESSION_SCHEME: &str = r#"Session realm="Rowdrive""#;
 
 /// Whether a request comes from a page of another site, or of another server on the same site. A link to a page here is
 /// none: the page that has the link does not learn what it leads to.
@@ -24,9 +26,11 @@ pub fn lacks_origin(method: &Method, headers: &HeaderMap) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !headers.contains_key(ORIGIN)
 }
 
-/// Whether a script of a page asks: no browser may show a window for name and password because of it.
-pub fn is_script(headers: &HeaderMap) -> bool {
-    headers.contains_key(MODE) && !is(headers, MODE, "navigate")
+/// What a 401 asks for (RFC 9110 section 11.6.1). To a script of a page it names a scheme for which no browser opens a window
+/// for name and password.
+pub fn challenge(headers: &HeaderMap) -> HeaderValue {
+    let is_script = headers.contains_key(MODE) && !is(headers, MODE, "navigate");
+    HeaderValue::from_static(if is_script { SESSION_SCHEME } else { BASIC_SCHEME })
 }
 
 pub fn refused() -> Problem {

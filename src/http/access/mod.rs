@@ -11,9 +11,11 @@ use axum::http::{HeaderMap, Method};
 use super::callers::Callers;
 use super::response::problem::{Problem, Result};
 use crate::auth::{Auth, AuthError, Credential};
+pub use browser::challenge;
 use credential::Presented;
 
-/// Decides whether a request may reach its handler: what it has proved, unless its route is for everyone.
+/// Decides whether a request may reach its handler. Returns what it has proved: nothing on a drive without users, or if
+/// its route is for everyone.
 ///
 /// A stranger gets the same answer for what he may not see as for what there is not, and for a name without user as for a
 /// wrong password.
@@ -24,7 +26,7 @@ pub async fn admit(auth: &Auth, callers: Callers, method: &Method, headers: &Hea
     }
     if !auth.has_users().await? {
         // Everyone is nobody: what a client says of himself is not verified.
-        return Ok(Some(auth.anonymous().await?));
+        return Ok(None);
     }
     let presented = Presented::parse(headers);
     if is_foreign || (presented.is_cookie() && browser::lacks_origin(method, headers)) {
@@ -33,11 +35,7 @@ pub async fn admit(auth: &Auth, callers: Callers, method: &Method, headers: &Hea
     if callers == Callers::Everyone {
         return Ok(None);
     }
-    let found = verify(auth, &presented).await;
-    let (credential, is_admin) = found.map_err(|error| match error {
-        AuthError::Unauthorized => Problem::unauthorized(browser::is_script(headers)),
-        other => other.into(),
-    })?;
+    let (credential, is_admin) = verify(auth, &presented).await?;
     if callers == Callers::Admins && !is_admin {
         return Err(Problem::forbidden());
     }

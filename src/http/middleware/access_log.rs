@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -23,7 +23,7 @@ use crate::auth::Credential;
 use crate::http::access;
 use crate::http::app::App;
 use crate::http::metrics::InFlight;
-use crate::http::request::identity;
+use crate::http::request::{identity, requester};
 use crate::http::response::problem::{self, Problem};
 use crate::http::routes::pattern::label;
 use crate::http::server::{Secure, drain};
@@ -59,6 +59,7 @@ pub async fn handle<F: Future<Output = Response>>(
         app: app.clone(),
     };
     let hsts = app.options.hsts && request.extensions().get::<Secure>().is_some();
+    let challenge = access::challenge(request.headers());
     let route = label(pattern, request.uri().path().ends_with('/'));
     let mut id_text = Uuid::encode_buffer();
     let id_text: &str = id.as_hyphenated().encode_lower(&mut id_text);
@@ -91,6 +92,9 @@ pub async fn handle<F: Future<Output = Response>>(
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is.
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    if line.status == Some(StatusCode::UNAUTHORIZED.as_u16()) {
+        headers.insert(WWW_AUTHENTICATE, challenge);
+    }
     if hsts {
         // A year, for this name alone.
         headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
@@ -117,6 +121,9 @@ async fn authorize(request: &mut Request, app: &App, pattern: Option<&str>, line
     match credential.as_ref().and_then(Credential::user) {
         Some(user) => identity::set(request, user.as_str()),
         None => identity::identify(request)?,
+    }
+    if let Some(credential) = credential {
+        requester::set(request, credential);
     }
     // Before the body: what cannot be stored need not be sent.
     if request.method().is_safe() { Ok(()) } else { Ok(app.drive.writable()?) }

@@ -9,8 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::api::etag;
-use crate::drive::{Condition, DriveError, Node, Versions};
-use crate::http::app::App;
+use crate::drive::{Condition, DriveError, Node, UserDrive, Versions};
 use crate::http::response::http_date::HttpDate;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::{DrivePath, Timestamp};
@@ -60,12 +59,12 @@ impl Preconditions {
 
 /// The condition of a commit. `If-Unmodified-Since` names a version by its date, and dates are too coarse for a commit.
 /// So a date that holds now is replaced by the version that the file has now, or by the condition that no file exists.
-pub async fn resolve_condition(app: &App, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
+pub async fn resolve_condition(drive: &UserDrive, path: &DrivePath, asked: Preconditions) -> Result<Condition> {
     let mut condition = asked.versions;
     let Some(date) = asked.unmodified_since else {
         return Ok(condition);
     };
-    match app.drive.unrestricted().stat(path).await {
+    match drive.stat(path).await {
         Ok(Node::File { entry, .. }) => {
             if HttpDate::last_modified(entry.attributes.modified, Timestamp::now()) > date {
                 return Err(Problem::precondition());

@@ -4,7 +4,7 @@
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
 //! - [`condition`]: its preconditions (RFC 9110 section 13)
 //! - [`digest`]: the client's digest of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
-//! - [`identity`]: its user
+//! - [`requester`]: who asks, and the drive as he sees it; [`identity`]: the creator of what it makes
 //! - [`body`]: JSON bodies and uploads
 //! - [`tar`]: a body that is a tar
 
@@ -15,12 +15,14 @@ pub mod identity;
 pub mod path;
 pub mod query;
 pub mod range;
+pub mod requester;
 pub mod tar;
 
 pub use condition::Preconditions;
 pub use identity::Creator;
 pub use path::Target;
 pub use query::Params;
+pub use requester::drive_of;
 
 use axum::http::{HeaderMap, HeaderName};
 

@@ -10,9 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{
-    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tracing::{Level, Span};
@@ -23,9 +21,6 @@ use crate::auth::AuthError;
 use crate::content::ContentError;
 use crate::drive::DriveError;
 use crate::schema::PathError;
-
-const BASIC_SCHEME: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
-const SESSION_SCHEME: &str = r#"Session realm="Rowdrive""#;
 
 pub type Result<T> = std::result::Result<T, Problem>;
 
@@ -95,12 +90,9 @@ impl Problem {
         Self::new(ProblemKind::Forbidden, "You have no right to this: ask whoever may share the directory.")
     }
 
-    /// 401, the same whatever is wrong. To a script of a page it names a scheme for which no browser opens a window.
-    pub fn unauthorized(is_script: bool) -> Self {
-        let schemes = if is_script { SESSION_SCHEME } else { BASIC_SCHEME };
-        let header = Some((WWW_AUTHENTICATE, HeaderValue::from_static(schemes)));
-        let detail = "Send a name and its password, or a token that has not ended.";
-        Self { header, ..Self::new(ProblemKind::Unauthorized, detail) }
+    /// 401, the same whatever is wrong. The middleware adds what it asks for.
+    pub fn unauthorized() -> Self {
+        Self::new(ProblemKind::Unauthorized, "Send a name and its password, or a token that has not ended.")
     }
 
     pub fn no_memory() -> Self {
@@ -246,7 +238,7 @@ impl From<DriveError> for Problem {
         match error {
             DriveError::NotFound => Self::not_found(),
             DriveError::Forbidden => Self::forbidden(),
-            DriveError::Unauthorized => Self::unauthorized(false),
+            DriveError::Unauthorized => Self::unauthorized(),
             DriveError::ParentMissing => {
                 Self::new(ProblemKind::ParentMissing, "Make the directory that is to hold it first.")
             }
@@ -304,7 +296,7 @@ impl From<DriveError> for Problem {
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::Unauthorized => Self::unauthorized(false),
+            AuthError::Unauthorized => Self::unauthorized(),
             AuthError::Forbidden => Self::forbidden(),
             AuthError::Store(error) => DriveError::from(error).into(),
             AuthError::Value(_) => Self::damaged(&error),

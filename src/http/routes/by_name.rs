@@ -8,7 +8,7 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use crate::api::entry::ListPage;
-use crate::drive::{EntryRef, NameQuery, NodeRef};
+use crate::drive::{EntryRef, NameQuery, NodeRef, UserDrive};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::query::name_start;
@@ -30,7 +30,7 @@ use crate::schema::{FileId, Name};
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of files", body = ListPage<'static>,
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
-pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["name", "under", "limit", "cursor"])?;
     let text = params
         .text("name")
@@ -49,12 +49,8 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
         .filter(under.as_ref().map(|path| path.as_str()));
     let after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(&app, limit).await?;
-    let page = app
-        .drive
-        .unrestricted()
-        .files_by_name(&NameQuery { name, prefix, under, after, limit })
-        .await
-        .map_err(Problem::under)?;
+    let query = NameQuery { name, prefix, under, after, limit };
+    let page = drive.files_by_name(&query).await.map_err(Problem::under)?;
     let mut json = PageWriter::json(limit, None);
     let added = json.add_all(page.nodes.iter().map(|node| Ok(node.into())), position).map_err(Problem::under)?;
     let next = match added {

@@ -38,7 +38,7 @@ const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "or
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of files", body = ListPage<'static>,
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
-pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &KNOWN)?;
     let mut query = TimeQuery {
         clock: params.choice("clock", &[("modified", Clock::Modified), ("added", Clock::Added)])?.unwrap_or_default(),
@@ -58,7 +58,7 @@ pub async fn get(State(app): State<App>, uri: Uri) -> Result<Response> {
     query.after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(&app, query.limit).await?;
     let mut json = PageWriter::json(query.limit, None);
-    let next = fill(&app.drive.unrestricted(), &query, &mut json).await.map_err(Problem::under)?;
+    let next = fill(&drive, &query, &mut json).await.map_err(Problem::under)?;
     json.response(next.map(|(time, id)| scope.encode(&encode(time, id))), &uri, permit)
 }
 

@@ -1,10 +1,8 @@
 //! `DELETE /v1/fs/<path>`: a file; with a trailing slash a directory, and with `recursive` its whole subtree.
 
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 
-use crate::drive::{DriveError, Node};
-use crate::http::app::App;
+use crate::drive::{DriveError, Node, UserDrive};
 use crate::http::request::condition::resolve_condition;
 use crate::http::request::{Params, Preconditions, Target};
 use crate::http::response::problem::{Problem, Result};
@@ -17,22 +15,17 @@ use crate::schema::DrivePath;
            ("If-None-Match" = Option<String>, Header, description = "Delete only another version"),
            ("If-Unmodified-Since" = Option<String>, Header, description = "Delete only a version that is not newer")),
     responses((status = 204, description = "Deleted")))]
-pub async fn delete(
-    State(app): State<App>,
-    target: Target,
-    preconditions: Preconditions,
-    uri: Uri,
-) -> Result<StatusCode> {
+pub async fn delete(drive: UserDrive, target: Target, preconditions: Preconditions, uri: Uri) -> Result<StatusCode> {
     if target.path.is_root() {
         return Err(Problem::method("GET, HEAD, PUT", "The root is always there: remove what is in it."));
     }
     if !target.directory {
         Params::parse(uri.query(), &[])?;
-        let condition = resolve_condition(&app, &target.path, preconditions).await?;
-        app.drive.unrestricted().delete(&target.path, &condition).await?;
+        let condition = resolve_condition(&drive, &target.path, preconditions).await?;
+        drive.delete(&target.path, &condition).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
-    delete_directory(&app, &target.path, &preconditions, &uri).await
+    delete_directory(&drive, &target.path, &preconditions, &uri).await
 }
 
 /// Delete a directory
@@ -43,26 +36,31 @@ pub async fn delete(
            ("recursive" = Option<bool>, Query, description = "With all that it holds")),
     responses((status = 204, description = "Deleted")))]
 pub async fn delete_directory(
-    app: &App,
+    drive: &UserDrive,
     path: &DrivePath,
     preconditions: &Preconditions,
     uri: &Uri,
 ) -> Result<StatusCode> {
     let recursive = Params::parse(uri.query(), &["recursive"])?.flag("recursive", false)?;
-    check_directory(app, path, preconditions, recursive).await?;
+    check_directory(drive, path, preconditions, recursive).await?;
     if recursive {
-        app.drive.unrestricted().delete_subtree(path).await?;
+        drive.delete_subtree(path).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
-    app.drive.unrestricted().rmdir(path).await?;
+    drive.rmdir(path).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn check_directory(app: &App, path: &DrivePath, preconditions: &Preconditions, recursive: bool) -> Result<()> {
+async fn check_directory(
+    drive: &UserDrive,
+    path: &DrivePath,
+    preconditions: &Preconditions,
+    recursive: bool,
+) -> Result<()> {
     if *preconditions == Preconditions::default() && !recursive {
         return Ok(());
     }
-    let there = match app.drive.unrestricted().stat(path).await {
+    let there = match drive.stat(path).await {
         Ok(Node::Directory { .. }) => true,
         Ok(Node::File { .. }) | Err(DriveError::NotFound) => false,
         Err(error) => return Err(error.into()),

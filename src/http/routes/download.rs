@@ -16,10 +16,10 @@ use super::list;
 use crate::api;
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::content::ContentError;
-use crate::drive::{Condition, DriveError, Node};
+use crate::drive::{Condition, DriveError, Node, UserDrive};
 use crate::http::app::App;
 use crate::http::request::range;
-use crate::http::request::{Params, Preconditions, Target};
+use crate::http::request::{Params, Preconditions, Target, drive_of};
 use crate::http::response::headers;
 use crate::http::response::http_date::HttpDate;
 use crate::http::response::memory;
@@ -40,10 +40,11 @@ struct DownloadRequest<'a> {
 }
 
 /// As [`get`], of the parts of a request.
-pub async fn get_parts(app: App, Parts { method, uri, headers, .. }: Parts) -> Result<Response> {
+pub async fn get_parts(app: App, Parts { method, uri, headers, extensions, .. }: Parts) -> Result<Response> {
     let target = Target::of(&uri)?;
     let preconditions = Preconditions::parse(&headers)?;
-    get(State(app), method, target, preconditions, uri, headers).await
+    let drive = drive_of(&app, &extensions);
+    get(State(app), drive, method, target, preconditions, uri, headers).await
 }
 
 /// Download a file
@@ -64,6 +65,7 @@ pub async fn get_parts(app: App, Parts { method, uri, headers, .. }: Parts) -> R
               (status = 416, description = "The range lies outside the file", content_type = MEDIA_TYPE, body = ProblemJson<'static>)))]
 pub async fn get(
     State(app): State<App>,
+    drive: UserDrive,
     method: Method,
     target: Target,
     preconditions: Preconditions,
@@ -71,10 +73,10 @@ pub async fn get(
     headers: HeaderMap,
 ) -> Result<Response> {
     if target.directory {
-        return list::get(&app, &target.path, &uri, &headers).await;
+        return list::get((&app, &drive), &target.path, &uri, &headers).await;
     }
     for _ in 0..TRIES {
-        let entry = match app.drive.unrestricted().stat(&target.path).await {
+        let entry = match drive.stat(&target.path).await {
             Ok(Node::File { entry, .. }) => entry,
             Ok(Node::Directory { .. }) => return to_directory(&target.path, &uri),
             Err(error) => return Err(failed(error, &target.path)),
@@ -87,7 +89,7 @@ pub async fn get(
             head: method == Method::HEAD,
             download,
         };
-        if let Some(response) = respond(&app, &target.path, &entry, &ask).await? {
+        if let Some(response) = respond((&app, &drive), &target.path, &entry, &ask).await? {
             return Ok(response);
         }
     }
@@ -113,7 +115,7 @@ fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
 
 /// The response; none if the content was removed because the file was replaced meanwhile.
 async fn respond(
-    app: &App,
+    (app, drive): (&App, &UserDrive),
     path: &DrivePath,
     entry: &FileEntry,
     ask: &DownloadRequest<'_>,
@@ -143,7 +145,7 @@ async fn respond(
     let permit = if inline { Some(memory::take(app, size as usize).await?) } else { None };
     // IMPORTANT: the first piece is read before the status is sent. So missing or damaged content gets an error status,
     // and never the head of a successful response.
-    let body = match app.drive.unrestricted().content(path, entry).await {
+    let body = match drive.content(path, entry).await {
         Err(DriveError::Content(ContentError::Gone(_))) => return Ok(None),
         body => body.map_err(|error| failed(error, path))?,
     };

@@ -103,7 +103,12 @@ fn media_range(text: &str) -> Option<(&str, u32)> {
     responses((status = 200, description = "A page of entries, or all of them, by `Accept`",
         content((ListPage<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")),
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
-pub async fn get(app: &App, path: &DrivePath, uri: &Uri, headers: &HeaderMap) -> Result<Response> {
+pub async fn get(
+    (app, drive): (&App, &UserDrive),
+    path: &DrivePath,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Response> {
     let params = Params::parse(uri.query(), &["limit", "cursor", "prefix", "kind"])?;
     let format = ListFormat::wanted(headers);
     let query = ListQuery {
@@ -113,19 +118,25 @@ pub async fn get(app: &App, path: &DrivePath, uri: &Uri, headers: &HeaderMap) ->
         limit: params.limit()?,
     };
     let mut response = if format == ListFormat::Json {
-        page(app, path, query, params.text("cursor"), uri).await?
+        page((app, drive), path, query, params.text("cursor"), uri).await?
     } else if params.has("limit") || params.has("cursor") {
         return Err(Problem::malformed(
             "This format lists the whole directory: send neither `limit` nor `cursor`, or ask for application/json.",
         ));
     } else {
-        whole(app, path.clone(), ListQuery { limit: PAGE, ..query }, format).await?
+        whole((app, drive), path.clone(), ListQuery { limit: PAGE, ..query }, format).await?
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
-async fn page(app: &App, path: &DrivePath, mut query: ListQuery, cursor: Option<&str>, uri: &Uri) -> Result<Response> {
+async fn page(
+    (app, drive): (&App, &UserDrive),
+    path: &DrivePath,
+    mut query: ListQuery,
+    cursor: Option<&str>,
+    uri: &Uri,
+) -> Result<Response> {
     let scope =
         CursorScope::new("listing").filter(Some(path.as_str())).filter(Some(&query.prefix)).filter(match query.kind {
             None => None,
@@ -135,7 +146,7 @@ async fn page(app: &App, path: &DrivePath, mut query: ListQuery, cursor: Option<
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(app, query.limit).await?;
     let mut json = PageWriter::json(query.limit, Some(path));
-    let next = read(&app.drive.unrestricted(), path, query, &mut json).await.map_err(Problem::reading)?;
+    let next = read(drive, path, query, &mut json).await.map_err(Problem::reading)?;
     json.response(next.map(|at| scope.encode(&at)), uri, permit)
 }
 
@@ -190,9 +201,14 @@ enum StreamState {
 
 /// The whole directory, page by page. The first page is read before the status is sent. A later error ends the connection
 /// early, so that the client detects the missing entries.
-async fn whole(app: &App, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
+async fn whole(
+    (app, drive): (&App, &UserDrive),
+    path: DrivePath,
+    query: ListQuery,
+    format: ListFormat,
+) -> Result<Response> {
     let permit = json::permit(app, query.limit).await?;
-    let (drive, state) = (app.drive.unrestricted(), StreamState::Unread);
+    let (drive, state) = (drive.clone(), StreamState::Unread);
     let mut listing = ListStream { drive, path, query, format, count: 0, state };
     let (first, next) = listing.read().await.map_err(Problem::reading)?;
     listing.state = StreamState::Page(first, next, permit);

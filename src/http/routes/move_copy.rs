@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use crate::api::entry::{CopiedEntryJson, EntryJson, MoveRequest};
 use crate::api::problem::ProblemKind;
-use crate::drive::{DriveError, Node};
+use crate::drive::{DriveError, Node, UserDrive};
 use crate::http::app::App;
 use crate::http::request::body::json;
 use crate::http::request::path::parse_text;
@@ -24,9 +24,15 @@ use crate::schema::DrivePath;
 #[utoipa::path(post, path = "/v1/move", operation_id = "move", tag = "files", request_body = MoveRequest,
     responses((status = 201, description = "Moved", body = EntryJson<'static>),
               (status = 200, description = "Moved over a file, which is gone", body = EntryJson<'static>)))]
-pub async fn move_to(State(app): State<App>, uri: Uri, headers: HeaderMap, body: Body) -> Result<Response> {
-    let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
-    write_response(&app.drive.unrestricted().move_node(&from, &to, overwrite).await.map_err(refused)?)
+pub async fn move_to(
+    State(app): State<App>,
+    drive: UserDrive,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let (from, to, overwrite) = read((&app, &drive), &uri, &headers, body).await?;
+    write_response(&drive.move_node(&from, &to, overwrite).await.map_err(refused)?)
 }
 
 /// Copy a file or a directory
@@ -38,25 +44,30 @@ pub async fn move_to(State(app): State<App>, uri: Uri, headers: HeaderMap, body:
               (status = 200, description = "Copied over a file, or into a directory", body = CopiedEntryJson<'static>)))]
 pub async fn copy_to(
     State(app): State<App>,
+    drive: UserDrive,
     creator: Creator,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    let (from, to, overwrite) = read(&app, &uri, &headers, body).await?;
-    let (made, copied) =
-        app.drive.unrestricted().copy_node(&from, &to, overwrite, &creator.0).await.map_err(refused)?;
+    let (from, to, overwrite) = read((&app, &drive), &uri, &headers, body).await?;
+    let (made, copied) = drive.copy_node(&from, &to, overwrite, &creator.0).await.map_err(refused)?;
     write_response_with(&made, &CopiedEntryJson { entry: entry_json(&made.node), copied: copied.map(copied_json) })
 }
 
-async fn read(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<(DrivePath, DrivePath, bool)> {
+async fn read(
+    (app, drive): (&App, &UserDrive),
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(DrivePath, DrivePath, bool)> {
     Params::parse(uri.query(), &[])?;
     let asked: MoveRequest = json(app, headers, body).await?;
     let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
     let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
     // A trailing slash means a directory, as in all routes.
     if from_slash || to_slash {
-        let node = app.drive.unrestricted().stat(&from).await.map_err(Problem::reading)?;
+        let node = drive.stat(&from).await.map_err(Problem::reading)?;
         if matches!(node, Node::File { .. }) {
             return Err(if from_slash {
                 Problem::not_found()

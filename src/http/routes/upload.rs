@@ -9,7 +9,7 @@ use axum::response::Response;
 use crate::api;
 use crate::api::entry::EntryJson;
 use crate::api::unpack::UnpackLine;
-use crate::drive::{DriveError, PutError, PutOptions};
+use crate::drive::{DriveError, PutError, PutOptions, UserDrive};
 use crate::http::app::App;
 use crate::http::media_type;
 use crate::http::request::body::{check_end, declared, pieces, refuse_any, refuse_coding};
@@ -44,9 +44,9 @@ const TYPE_BYTES: usize = 255;
               (status = 200, description = "Stored in place of an older version", body = EntryJson<'static>)))]
 pub async fn put(
     State(app): State<App>,
+    drive: UserDrive,
     target: Target,
-    creator: Creator,
-    preconditions: Preconditions,
+    (creator, preconditions): (Creator, Preconditions),
     (uri, version): (Uri, Version),
     headers: HeaderMap,
     body: Body,
@@ -54,9 +54,10 @@ pub async fn put(
     if target.directory {
         let params = Params::parse(uri.query(), &["parents", unpack::PARAMETER, unpack::OVERWRITE])?;
         return if params.has(unpack::PARAMETER) {
-            unpack::put(&app, &target.path, (creator, preconditions), &params, (version, &headers), body).await
+            unpack::put((&app, &drive), &target.path, (creator, preconditions), &params, (version, &headers), body)
+                .await
         } else {
-            make_directory(&app, &target.path, (creator, preconditions), &params, &headers, body).await
+            make_directory(&drive, &target.path, (creator, preconditions), &params, &headers, body).await
         };
     }
     check_end(version, &headers)?;
@@ -66,12 +67,12 @@ pub async fn put(
         creator: creator.0,
         modified: asked.modified,
         parents: asked.parents,
-        condition: resolve_condition(&app, &target.path, preconditions).await?,
+        condition: resolve_condition(&drive, &target.path, preconditions).await?,
         length: asked.length,
         digests: asked.digests.values().collect(),
     };
     let pieces = pieces(body, asked.length, app.options.max_body);
-    let written = match app.drive.unrestricted().put(&target.path, options, pieces).await {
+    let written = match drive.put(&target.path, options, pieces).await {
         Err(PutError::Drive(DriveError::DigestMismatch(found))) => return Err(asked.digests.mismatch(found)),
         Err(PutError::Drive(error)) => return Err(error.into()),
         Err(PutError::Body(problem)) => return Err(problem),
@@ -163,7 +164,7 @@ fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
               (status = 200, description = "It was there; or with `unpack`, a line for each member and a last one",
                 content((EntryJson<'static> = "application/json"), (UnpackLine<'static> = "application/x-ndjson")))))]
 pub async fn make_directory(
-    app: &App,
+    drive: &UserDrive,
     path: &DrivePath,
     (creator, preconditions): (Creator, Preconditions),
     params: &Params,
@@ -182,7 +183,7 @@ pub async fn make_directory(
     )
     .await?;
     if preconditions != Preconditions::default() {
-        let there = match app.drive.unrestricted().stat(path).await {
+        let there = match drive.stat(path).await {
             Ok(node) => node.is_directory(),
             Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => false,
             Err(error) => return Err(error.into()),
@@ -191,7 +192,7 @@ pub async fn make_directory(
             return Err(Problem::precondition());
         }
     }
-    let made = app.drive.unrestricted().mkdir(path, &creator.0, parents).await?;
+    let made = drive.mkdir(path, &creator.0, parents).await?;
     // Another may have made it since: then nothing was changed here, and `If-None-Match: *` has failed.
     if !made.new && !preconditions.hold_for_directory(true) {
         return Err(Problem::precondition());

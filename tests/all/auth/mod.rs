@@ -7,8 +7,10 @@
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
 //! - `base`: a drive with users, copied for each case
 //! - `callers`: caller, operation, object: what each one gets of the drive
+//! - `anonymous`: the first user before any call of an operation of nobody's
 //! - `drive_races`: a change of rights before any call of an operation of the drive
 
+mod anonymous;
 mod base;
 mod callers;
 mod check;

@@ -149,6 +149,14 @@ fn the_load_test_uses_no_module_above() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Only the server itself asks the drive without restriction: a request says who asks.
+#[test]
+fn no_request_asks_the_drive_without_restriction() {
+    let asks = |path: &std::path::PathBuf| fs::read_to_string(path).unwrap().contains("unrestricted()");
+    let wrong: Vec<_> = files(&root().join("src/http")).into_iter().filter(asks).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn files_stay_small() {
     let mut wrong = Vec::new();

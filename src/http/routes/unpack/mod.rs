@@ -27,6 +27,7 @@ use crate::api::header::OC_MTIME;
 use crate::api::problem::ProblemKind;
 use crate::api::unpack::{self, EndLine, MEDIA_TYPE, MemberLine};
 use crate::budget::WAIT;
+use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::body::{check_end, declared, pieces, refuse_coding};
 use crate::http::request::digest::Digests;
@@ -46,7 +47,7 @@ pub const PARAMETER: &str = unpack::PARAMETER.0;
 pub const OVERWRITE: &str = "overwrite";
 
 pub async fn put(
-    app: &App,
+    (app, drive): (&App, &UserDrive),
     path: &DrivePath,
     (creator, preconditions): (Creator, Preconditions),
     params: &Params,
@@ -62,12 +63,12 @@ pub async fn put(
     refuse_coding(headers)?;
     refuse_headers_of_files(headers, &preconditions)?;
     let length = declared(headers, None)?;
-    app.drive.unrestricted().check_below(path).await?;
+    drive.check_below(path).await?;
     let place = place(app).await?;
     // IMPORTANT: the first poll of the body sends `100 Continue`, so it comes before the head of the answer.
     let reader = TarReader::open(pieces(body, length, None)).await?;
     let options = UnpackOptions {
-        drive: app.drive.unrestricted(),
+        drive: drive.clone(),
         target: path.clone(),
         creator: creator.0,
         overwrite,

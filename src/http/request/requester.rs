@@ -1,0 +1,34 @@
+//! Who asks by a request, and the drive as he sees it.
+
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::Extensions;
+use axum::http::request::Parts;
+
+use crate::auth::Credential;
+use crate::drive::UserDrive;
+use crate::http::app::App;
+
+/// Keeps what a request has proved, for its handler.
+pub fn set(request: &mut Request, credential: Credential) {
+    request.extensions_mut().insert(credential);
+}
+
+/// The drive as the requester of a request sees it. A request that has proved nothing is nobody's: the drive refuses it if
+/// there are users.
+pub fn drive_of(app: &App, extensions: &Extensions) -> UserDrive {
+    let requester = match extensions.get::<Credential>() {
+        Some(credential) => app.auth.requester(credential.clone()),
+        None => app.nobody.clone(),
+    };
+    app.drive.for_requester(requester)
+}
+
+impl FromRequestParts<App> for UserDrive {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(drive_of(app, &parts.extensions))
+    }
+}

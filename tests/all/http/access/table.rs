@@ -1,0 +1,201 @@
+//! Route, caller, object: what each one gets.
+
+use std::collections::BTreeSet;
+
+use rowdrive::http::{Callers, routes};
+
+use super::OWN;
+use super::world::{World, comparable};
+
+/// The callers of the columns: Eva, who has nothing; Tom, who may write in `/d`; Tom's token to read in `/d/c`; an admin.
+const CALLERS: [&str; 4] = ["token of another user", "token of a user", "token for a directory", "token of an admin"];
+/// Callers who have proved nothing.
+const STRANGERS: [&str; 12] = [
+    "nobody",
+    "no name",
+    "malformed",
+    "other scheme",
+    "expired token",
+    "ended token",
+    "token by another name",
+    "token as cookie",
+    "session of a disabled user",
+    "session as token",
+    "session under the name for TLS",
+    "two sessions",
+];
+
+/// Method, pattern, target, body, and the status for each of the [`CALLERS`].
+type Row = (&'static str, &'static str, &'static str, &'static str, [u16; 4]);
+
+const FS: &str = "/v1/fs/{*path}";
+const STAT: &str = "/v1/stat/{*path}";
+
+const FILES: &[Row] = &[
+    ("GET", "/v1/fs", "/v1/fs", "", [308; 4]),
+    ("GET", "/v1/fs/", "/v1/fs/", "", [404, 200, 404, 200]),
+    ("PUT", "/v1/fs/", "/v1/fs/", "", [403, 200, 403, 200]),
+    ("DELETE", "/v1/fs/", "/v1/fs/", "", [405; 4]),
+    ("GET", FS, "/v1/fs/d/f", "", [404, 200, 404, 200]),
+    ("HEAD", FS, "/v1/fs/d/f", "", [404, 200, 404, 200]),
+    ("GET", FS, "/v1/fs/d/", "", [404, 200, 404, 200]),
+    ("GET", FS, "/v1/fs/d", "", [404, 308, 404, 308]),
+    ("GET", FS, "/v1/fs/d/c/g", "", [404, 200, 200, 200]),
+    ("GET", FS, "/v1/fs/d/c/", "", [404, 200, 200, 200]),
+    ("GET", FS, "/v1/fs/h/f", "", [404, 404, 404, 200]),
+    ("GET", FS, "/v1/fs/h/", "", [404, 404, 404, 200]),
+    ("GET", FS, "/v1/fs/h", "", [404, 404, 404, 308]),
+    ("PUT", FS, "/v1/fs/d/new", "x", [403, 201, 403, 201]),
+    ("PUT", FS, "/v1/fs/d/f", "x", [403, 200, 403, 200]),
+    ("PUT", FS, "/v1/fs/d/c/new", "x", [403, 201, 403, 201]),
+    ("PUT", FS, "/v1/fs/d/made/", "", [403, 201, 403, 201]),
+    ("PUT", FS, "/v1/fs/h/new", "x", [403, 403, 403, 201]),
+    ("PUT", FS, "/v1/fs/h/f", "x", [403, 403, 403, 200]),
+    ("PUT", FS, "/v1/fs/none/", "", [403, 403, 403, 201]),
+    ("PUT", FS, "/v1/fs/h/?unpack=tar", "", [403, 403, 403, 400]),
+    ("DELETE", FS, "/v1/fs/d/f", "", [404, 204, 404, 204]),
+    ("DELETE", FS, "/v1/fs/h/f", "", [404, 404, 404, 204]),
+    ("DELETE", FS, "/v1/fs/d/", "", [404, 403, 404, 409]),
+    ("DELETE", FS, "/v1/fs/d/c/", "", [404, 409, 403, 409]),
+    ("GET", "/v1/stat/", "/v1/stat/", "", [404, 200, 404, 200]),
+    ("GET", STAT, "/v1/stat/d/f", "", [404, 200, 404, 200]),
+    ("GET", STAT, "/v1/stat/d/c", "", [404, 200, 200, 200]),
+    ("GET", STAT, "/v1/stat/h/f", "", [404, 404, 404, 200]),
+    ("POST", "/v1/move", "/v1/move", r#"{"from":"/d/f","to":"/d/new"}"#, [404, 201, 404, 201]),
+    ("POST", "/v1/move", "/v1/move", r#"{"from":"/d/f","to":"/h/new"}"#, [404, 403, 404, 201]),
+    ("POST", "/v1/move", "/v1/move", r#"{"from":"/h/f","to":"/d/new"}"#, [404, 404, 404, 201]),
+    ("POST", "/v1/move", "/v1/move", r#"{"from":"/d","to":"/d/c/new"}"#, [404, 403, 404, 400]),
+    ("POST", "/v1/copy", "/v1/copy", r#"{"from":"/d/f","to":"/d/new"}"#, [404, 201, 404, 201]),
+    ("POST", "/v1/copy", "/v1/copy", r#"{"from":"/d/c/g","to":"/h/new"}"#, [404, 403, 403, 201]),
+    ("POST", "/v1/copy", "/v1/copy", r#"{"from":"/h/f","to":"/d/new"}"#, [404, 404, 404, 201]),
+    ("GET", "/v1/files", "/v1/files", "", [200; 4]),
+    ("GET", "/v1/files", "/v1/files?under=/d/c", "", [404, 200, 200, 200]),
+    ("GET", "/v1/files", "/v1/files?under=/h", "", [404, 404, 404, 200]),
+    ("GET", "/v1/find", "/v1/find?name=f", "", [200; 4]),
+    ("GET", "/v1/find", "/v1/find?name=f&under=/h", "", [404, 404, 404, 200]),
+];
+
+const OPERATING: &[Row] = &[
+    ("GET", "/healthz", "/healthz", "", [200; 4]),
+    ("GET", "/readyz", "/readyz", "", [200; 4]),
+    ("GET", "/metrics", "/metrics", "", [403, 403, 403, 200]),
+    ("GET", "/openapi.json", "/openapi.json", "", [200; 4]),
+    ("GET", "/docs", "/docs", "", [308; 4]),
+    ("GET", "/docs/", "/docs/", "", [200; 4]),
+    ("GET", "/docs/{name}", "/docs/none.js", "", [404; 4]),
+];
+
+const TABLES: [&[Row]; 2] = [FILES, OPERATING];
+
+fn headers(method: &str) -> Vec<(&'static str, &'static str)> {
+    let json = ("content-type", "application/json");
+    if matches!(method, "POST" | "PATCH") { vec![OWN, json] } else { vec![OWN] }
+}
+
+#[tokio::test]
+async fn every_route_answers_each_caller_by_his_rights() {
+    let world = World::new().await;
+    let rows: BTreeSet<_> =
+        TABLES.concat().iter().map(|(method, pattern, ..)| (method.to_string(), *pattern)).collect();
+    let routes = routes();
+    let found: BTreeSet<_> = routes.iter().map(|(pattern, method, _)| (method.to_string(), *pattern)).collect();
+    let heads = rows.iter().filter(|(method, _)| method == "HEAD").count();
+    assert_eq!(found.difference(&rows).collect::<Vec<_>>(), Vec::<&(String, &str)>::new(), "routes without a row");
+    assert_eq!(rows.difference(&found).count(), heads, "rows without a route: {rows:?}");
+    let mut wrong = Vec::new();
+    for (method, pattern, target, body, expected) in TABLES.concat() {
+        let is_open = routes.contains(&(pattern, method.parse().unwrap(), Callers::Everyone));
+        for caller in STRANGERS {
+            let status = world.send_body(caller, method, target, &headers(method), body).await.status;
+            if (status == 401) == is_open {
+                wrong.push(format!("{caller}: {method} {target}: {status}"));
+            }
+        }
+        for (caller, expected) in CALLERS.into_iter().zip(expected) {
+            world.renew().await;
+            let answer = world.send_body(caller, method, target, &headers(method), body).await;
+            if answer.status != expected {
+                wrong.push(format!("{caller}: {method} {target} {body}: {expected} expected: {answer:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn routes_of_admins_are_for_no_other_credential() {
+    let world = World::new().await;
+    let all = routes();
+    let of_admins: Vec<_> = all.iter().filter(|(_, _, callers)| *callers == Callers::Admins).collect();
+    assert!(!of_admins.is_empty());
+    for (pattern, method, _) in of_admins {
+        let row = *TABLES.concat().iter().find(|(m, p, ..)| m == method && p == pattern).unwrap();
+        let (method, _, target, body, expected) = row;
+        for (caller, is_admin) in [
+            ("token for the root", false),
+            ("session of a user", false),
+            ("token by name", true),
+            ("token without name", true),
+            ("session of an admin", true),
+            ("password of an admin", true),
+        ] {
+            let status = world.send_body(caller, method, target, &headers(method), body).await.status;
+            assert_eq!(status, if is_admin { expected[3] } else { 403 }, "{caller}: {method} {target}");
+        }
+    }
+}
+
+/// What is hidden, and what is not there: method, target with `{}` for the directory, and body with it.
+const SAME: &[(&str, &str, &str)] = &[
+    ("GET", "/v1/fs{}/f", ""),
+    ("HEAD", "/v1/fs{}/f", ""),
+    ("GET", "/v1/fs{}/", ""),
+    ("GET", "/v1/fs{}", ""),
+    ("GET", "/v1/fs{}/f?download=x", ""),
+    ("GET", "/v1/fs{}/?limit=0", ""),
+    ("PUT", "/v1/fs{}/f", "x"),
+    ("PUT", "/v1/fs{}/new", "x"),
+    ("PUT", "/v1/fs{}/", ""),
+    ("PUT", "/v1/fs{}/?unpack=tar", ""),
+    ("PUT", "/v1/fs{}/f/x?parents=false", "x"),
+    ("DELETE", "/v1/fs{}/f", ""),
+    ("DELETE", "/v1/fs{}/", ""),
+    ("DELETE", "/v1/fs{}/?recursive=true", ""),
+    ("GET", "/v1/stat{}/f", ""),
+    ("GET", "/v1/stat{}/", ""),
+    ("GET", "/v1/files?under={}", ""),
+    ("GET", "/v1/find?name=f&under={}", ""),
+    ("POST", "/v1/move", r#"{"from":"{}/f","to":"/d/new"}"#),
+    ("POST", "/v1/move", r#"{"from":"{}/f/","to":"/d/new/"}"#),
+    ("POST", "/v1/move", r#"{"from":"{}","to":"/d/new"}"#),
+    ("POST", "/v1/move", r#"{"from":"/d/f","to":"{}/f"}"#),
+    ("POST", "/v1/copy", r#"{"from":"{}/f","to":"/d/new"}"#),
+    ("POST", "/v1/copy", r#"{"from":"{}","to":"/d/new"}"#),
+    ("POST", "/v1/copy", r#"{"from":"/d/c/g","to":"{}/f"}"#),
+];
+
+#[tokio::test]
+async fn what_is_hidden_is_answered_as_what_is_missing() {
+    let world = World::new().await;
+    let mut wrong = Vec::new();
+    for (method, target, body) in SAME {
+        for caller in &CALLERS[..3] {
+            for more in [&[][..], &[("if-match", "*")], &[("if-none-match", "*")], &[("range", "bytes=9-")]] {
+                let headers = [&headers(method), more].concat();
+                let answers = ["/h", "/none"].map(|dir| (target.replace("{}", dir), body.replace("{}", dir)));
+                let [hidden, missing] = answers.map(|(target, body)| {
+                    let (world, headers) = (&world, &headers);
+                    async move { comparable(&world.send_body(caller, method, &target, headers, body).await) }
+                });
+                let (hidden, missing) = (hidden.await, missing.await);
+                if hidden != missing || hidden.0 < 400 {
+                    wrong.push(format!("{caller}: {method} {target} {body} {more:?}: {hidden:?}, {missing:?}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // All is as it was.
+    world.send("token of an admin", "GET", "/v1/fs/h/f", &[]).await.is(200);
+    world.send("token of an admin", "GET", "/v1/fs/none/", &[]).await.is(404);
+}
