@@ -14,6 +14,7 @@ It has to be root then, since PostgreSQL needs a user of its own. PostgreSQL and
 import argparse
 import collections
 import ctypes
+import functools
 import itertools
 import json
 import mmap
@@ -41,6 +42,7 @@ PROGRAMS = {"wrk": "wrk", "curl": "curl"}
 PEERS = {"nginx": "nginx-light", "rclone": "rclone", "psql": "postgresql"}
 ENDINGS = [signal.SIGINT, signal.SIGTERM]
 LIBC = ctypes.CDLL(None)
+emit = functools.partial(print, flush=True)
 # What a line of the comparison tells besides.
 ALSO = ["p50_us", "p99_us", "server_cpu_us", "server_cpu_s_a_GiB"]
 
@@ -107,15 +109,10 @@ def say(what):
     print(f"limits: {what}", file=sys.stderr, flush=True)
 
 
-def emit(line):
-    print(line, flush=True)
-
-
 def begin(command, **options):
     """A process that ends with this one, even a killed one. A signal waits until the process is known."""
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
     try:
-        # 1 is PR_SET_PDEATHSIG.
         prepare = lambda: (LIBC.prctl(1, signal.SIGTERM), signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS))
         children.append(subprocess.Popen(list(map(str, command)), preexec_fn=prepare, text=True, **options))
         return children[-1]
@@ -608,6 +605,7 @@ def parse():
     parser.add_argument("--memory", default="1GiB", help="of the server")
     built = pathlib.Path(__file__).resolve().parent.parent / "target/release/rowdrive"
     parser.add_argument("--program", type=pathlib.Path, default=built, help="the server")
+    parser.add_argument("--with-parent", action="store_true", help="end when the program that started it ends")
     parser.add_argument("--check", action="store_true", help="only look for the programs that are needed")
     if "--quick" in sys.argv:
         parser.set_defaults(size=5_000, rounds=1, seconds=0.1, large=64)
@@ -629,6 +627,9 @@ if __name__ == "__main__":
     args, children, fresh = parse(), [], itertools.count(10**9, 10**7)
     if args.check:
         sys.exit()
+    if args.with_parent:
+        # 1 is PR_SET_PDEATHSIG.
+        LIBC.prctl(1, signal.SIGTERM)
     for ending in ENDINGS:
         signal.signal(ending, lambda *_: fail("interrupted"))
     with tempfile.TemporaryDirectory(dir=args.dir) as name:

@@ -27,7 +27,7 @@ fn script(folder: &Path, args: &[String]) -> Result<Command> {
     let path = folder.join("limits.py");
     std::fs::write(&path, include_str!("../limits.py"))?;
     let mut command = Command::new("python3");
-    command.arg(path).args(args).arg("--dir").arg(folder);
+    command.arg(path).args(args).arg("--with-parent").arg("--dir").arg(folder);
     command.arg("--program").arg(std::env::current_exe()?.with_file_name("rowdrive"));
     // In a group of its own: Ctrl-C on a terminal is for this program alone, which then ends the script.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

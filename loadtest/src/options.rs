@@ -26,8 +26,7 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
     pub seed: u64,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
-    /// server), and tables as CSV. A whole report is replaced by a whole one that has no less; until then the new one is
-    /// in `unfinished` below it.
+    /// server), and tables as CSV. The folder of an earlier report gets its time behind its name.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
     /// A run of less than a minute: fewer files, shorter measurements.
@@ -58,9 +57,9 @@ struct LayoutOptions {
     /// rounds of its own.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// How long an operation of a layout is measured in a round, with one client and with many, in milliseconds; 30
-    /// unless given, 10 if quick. One that reads a whole table takes longer. From 10 to 200: longer
-    /// loops use up the files to delete.
+    /// How long an operation of a layout is measured in a round (a loop), with one client and with many, in milliseconds;
+    /// 30 unless given, 10 if quick. An operation that reads a whole table takes longer. From 10 to 200: longer loops use
+    /// up the files to delete.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=200))]
     ms: Option<u64>,
 }

@@ -20,11 +20,9 @@ impl Stop {
         Ok(())
     }
 
-    /// Ends when the user asks for the end, and never if that cannot happen any more.
+    /// Ends when the user asks for the end.
     pub async fn asked(&self) {
-        if self.0.clone().wait_for(|stop| *stop).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        let _ = self.0.clone().wait_for(|stop| *stop).await;
     }
 }
 

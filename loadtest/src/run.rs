@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
@@ -21,14 +21,9 @@ use crate::regions;
 use crate::report;
 use crate::report::model::{Meta, Report};
 
-/// Below the folder of a whole report: the report of a later run, until that is whole too.
-const UNFINISHED: &str = "unfinished";
-
 /// A report that grows, and where it is written.
 pub struct Run<'a> {
     options: &'a Options,
-    /// The folder of the report until it is whole.
-    out: PathBuf,
     /// Holds the stores; removed when it is dropped.
     scratch: tempfile::TempDir,
     /// `options.out` and the folder of the stores, locked against a second run as long as this one goes on.
@@ -41,7 +36,8 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Errors if there is no room for the stores or the report, or a program is missing, before anything is measured.
     pub fn new(options: &'a Options, scratch: tempfile::TempDir, stop: Stop) -> Result<Self> {
-        let stores = locked(scratch.path())?;
+        let stores = File::open(scratch.path())?;
+        stores.lock()?;
         room(scratch.path(), options)?;
         if let Some(args) = options.limits() {
             limits::check(scratch.path(), &args)?;
@@ -54,7 +50,6 @@ impl<'a> Run<'a> {
             files: options.files().into(),
             clients: layouts.as_ref().map(|of| of.clients),
             rounds: layouts.as_ref().map(|of| of.rounds),
-            loop_ms: layouts.as_ref().map(|of| of.loop_length.as_millis() as u64),
             quick: options.quick,
             machine: machine::describe(scratch.path()),
             versions: [("rowdrive", env!("CARGO_PKG_VERSION")), ("sqlite", rusqlite::version())]
@@ -62,34 +57,25 @@ impl<'a> Run<'a> {
                 .into(),
             ..Meta::default()
         };
-        let (out, folder) = place(options, &meta)?;
+        let folder = place(&options.out)?;
         tell_of_others(scratch.path());
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
         }
         let (start, _locked) = (Instant::now(), [folder, stores]);
-        Ok(Self { options, out, scratch, _locked, start, report: Report { meta, ..Report::default() }, stop })
+        Ok(Self { options, scratch, _locked, start, report: Report { meta, ..Report::default() }, stop })
     }
 
-    /// The report and its folder, and why it is not whole. If nothing was measured, there is none, and what was written
-    /// before stays.
-    pub async fn all(mut self) -> (Option<(Report, PathBuf)>, Result<()>) {
+    /// The report, none if nothing was measured; and why it is not whole.
+    pub async fn all(mut self) -> (Option<Report>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
-        let unfinished = (ended.is_ok() && self.out != self.options.out).then(|| self.out.clone());
-        if unfinished.is_some() {
-            self.out.clone_from(&self.options.out);
-        }
         if let Err(error) = &ended {
             self.report.meta.notes.push(format!("{error:#}"));
         }
         let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
-        let written = if is_begun { write(&mut self.report, self.start, &self.out) } else { Ok(()) };
-        // IMPORTANT: only now the whole report is there.
-        if let (Some(folder), Ok(())) = (unfinished, &written) {
-            let _removed = std::fs::remove_dir_all(folder);
-        }
-        (is_begun.then_some((self.report, self.out)), ended.and(written))
+        let written = if is_begun { write(&mut self.report, self.start, &self.options.out) } else { Ok(()) };
+        (is_begun.then_some(self.report), ended.and(written))
     }
 
     async fn parts(&mut self) -> Result<()> {
@@ -111,12 +97,12 @@ impl<'a> Run<'a> {
         let counted = move || regions::all(files, seed, |layout| asked.iter().any(|asked| asked == layout));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
-        write(&mut self.report, self.start, &self.out)
+        write(&mut self.report, self.start, &self.options.out)
     }
 
     async fn layouts(&mut self, options: &comparison::Options, tree: Arc<Tree>) -> Result<()> {
         self.report.meta.settings = settings(options);
-        let (out, start) = (self.out.clone(), self.start);
+        let (out, start) = (self.options.out.clone(), self.start);
         let mut keep = move |report: &mut Report| write(report, start, &out);
         comparison::run(options, tree, &self.stop, &mut self.report, &mut keep).await
     }
@@ -130,7 +116,7 @@ impl<'a> Run<'a> {
                 Found::Http(run) => self.report.http.push(run),
                 Found::Limit(limit) => self.report.limits.push(limit),
             }
-            write(&mut self.report, self.start, &self.out)
+            write(&mut self.report, self.start, &self.options.out)
         })
         .await
     }
@@ -141,33 +127,25 @@ fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
     report::write(report, out)
 }
 
-/// The folder of the report until it is whole, and the lock of `options.out`. What it has is read when no other run can
-/// change it. Fails if this report could not replace that one.
-fn place(options: &Options, meta: &Meta) -> Result<(PathBuf, File)> {
-    let (mut out, instead) = (options.out.clone(), "name another folder with --out, or move that report");
-    ensure!(!out.ends_with(UNFINISHED), "--out {UNFINISHED} is the folder of another report's next run");
-    report::prepare(&out)?;
-    std::fs::create_dir_all(&out)?;
-    let (lock, mut last) = (locked(&out)?, report::prepare(&out)?);
-    if let Some(whole) = last.take_if(|last| last.meta.complete) {
-        let more = has_more(&whole, options, meta);
-        ensure!(more.is_empty(), "{} has a whole report, with more {more} than this run: {instead}", out.display());
-        out = out.join(UNFINISHED);
-        last = report::prepare(&out)?;
-        let is_whole = last.as_ref().is_some_and(|last| last.meta.complete);
-        ensure!(!is_whole, "{} has a whole report: {instead}", out.display());
-    }
-    if last.is_some() {
-        say(format_args!("{} has a partial report, which this run replaces", out.display()));
-    }
-    Ok((out, lock))
+/// Makes and locks the folder of the report. That of an earlier run keeps its files: its time comes behind its name.
+fn place(out: &Path) -> Result<File> {
+    let instead = || format!("cannot make {}: name another folder with --out", out.display());
+    let make = || std::fs::create_dir_all(out).with_context(instead).and_then(|()| locked(out));
+    report::prepare(out)?;
+    // What the folder has is read when no other run can change it.
+    let lock = make()?;
+    let Some(started) = report::prepare(out)? else { return Ok(lock) };
+    let name = out.file_name().with_context(instead)?.to_string_lossy();
+    let earlier = out.with_file_name(format!("{name}-{started}"));
+    std::fs::rename(out, &earlier).with_context(instead)?;
+    say(format_args!("the report of an earlier run is now in {}", earlier.display()));
+    make()
 }
 
 /// A folder, locked until the file is closed. Fails if another run has locked it.
 fn locked(folder: &Path) -> Result<File> {
     let lock = File::open(folder)?;
-    let is_locked = lock.try_lock().is_ok();
-    ensure!(is_locked, "{} is in use by another run: name another folder with --out", folder.display());
+    ensure!(lock.try_lock().is_ok(), "{} is in use by another run: name another --out", folder.display());
     Ok(lock)
 }
 
@@ -179,21 +157,6 @@ fn tell_of_others(scratch: &Path) {
             say(format_args!("{} is left of a run that was killed: remove it", other.path().display()));
         }
     }
-}
-
-/// What a report has more of than this run will measure; empty if nothing.
-fn has_more(last: &Report, options: &Options, meta: &Meta) -> String {
-    let kinds = options.comparison(Path::new("")).into_iter().flat_map(|of| of.kinds);
-    let layouts: Vec<_> = kinds.map(|kind| kind.name()).collect();
-    let of = &last.meta;
-    let more = [
-        ("files", of.files > meta.files),
-        ("rounds", of.rounds > meta.rounds),
-        ("time for a loop", of.loop_ms > meta.loop_ms || meta.quick && !of.quick),
-        ("layouts", last.layouts.keys().any(|name| !layouts.contains(name))),
-        ("limits", !last.limits.is_empty() && options.limits().is_none()),
-    ];
-    more.into_iter().filter(|(_, is_more)| *is_more).map(|(what, _)| what).collect::<Vec<_>>().join(", ")
 }
 
 /// An error if the disk has no room for all layouts and their copies, or the memory none for what they keep in it, as far

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -42,8 +43,8 @@ const ENDLESS: &str = "layouts --size 1000 --rounds 100 --ms 200 --layouts fullp
 
 #[test]
 fn a_run_that_is_ended_writes_what_it_has_as_partial() {
-    let out = tempfile::tempdir().unwrap();
     for signal in [Signal::INT, Signal::TERM] {
+        let out = tempfile::tempdir().unwrap();
         let (last, code) = ended(loadtest(out.path(), ENDLESS), "round 1", &[signal]);
         assert!(last.ends_with(": interrupted") && code == Some(1), "{signal:?}: {last}, {code:?}");
         let report = report(out.path());
@@ -51,8 +52,6 @@ fn a_run_that_is_ended_writes_what_it_has_as_partial() {
         assert!(report["costs"]["fullpath"]["disk_bytes_per_file"].as_f64().unwrap() > 1.0, "{signal:?}");
         assert!(std::fs::read_to_string(out.path().join("report.md")).unwrap().contains("PARTIAL"), "{signal:?}");
     }
-    let replaced = loadtest(out.path(), "layouts --size 1000 --rounds 1 --ms 10 --layouts tree").output().unwrap();
-    assert!(String::from_utf8(replaced.stderr).unwrap().contains("has a partial report, which this run replaces"));
 }
 
 #[test]
@@ -81,50 +80,54 @@ fn a_run_that_ends_while_the_script_runs_leaves_its_results_and_nothing_else() {
     assert_eq!(String::from_utf8(processes.stdout).unwrap(), "");
 }
 
+/// What is left of a run that is killed: its store, which the next run names, and its report, which is partial.
+#[test]
+fn a_run_that_is_killed_ends_its_script_and_loses_no_report() {
+    let (parent, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (out, dir) = (parent.path().join("out"), place.path().to_str().unwrap());
+    let kill = |args: &str, line: &str| {
+        let mut run = loadtest(&out, &format!("{args} --dir {dir}")).spawn().unwrap();
+        assert!(BufReader::new(run.stderr.take().unwrap()).lines().any(|said| said.unwrap().starts_with(line)));
+        let refused = loadtest(&out, "layouts --size 1000").output().unwrap();
+        assert!(String::from_utf8(refused.stderr).unwrap().contains("is in use by another run"));
+        run.kill().unwrap();
+        run.wait().unwrap();
+    };
+    kill("limits --size 100000", "limits: making the files");
+    let is_running = || Command::new("pgrep").args(["-f", dir]).output().unwrap().status.success();
+    let begun = Instant::now();
+    while is_running() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the script goes on");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    kill(ENDLESS, "round 1");
+    let partial = std::fs::read(out.join("report.json")).unwrap();
+    let whole = || {
+        let args = format!("layouts --size 1000 --rounds 1 --ms 10 --layouts fullpath,fullpath --dir {dir}");
+        let done = loadtest(&out, &args).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stderr).unwrap()
+    };
+    let said = whole();
+    assert_eq!(said.matches("is left of a run that was killed: remove it").count(), 2, "{said}");
+    let (_, earlier) = said.split_once("the report of an earlier run is now in ").unwrap();
+    assert_eq!(std::fs::read(Path::new(earlier.lines().next().unwrap()).join("report.json")).unwrap(), partial);
+    assert_eq!(report(&out)["meta"]["complete"], true);
+    let spots = report(&out)["hot_spots"].as_array().unwrap().clone();
+    assert!(!spots.is_empty() && spots.iter().all(|spot| spot["layout"] == "fullpath"));
+}
+
 /// Both while the tree is made, which is not interrupted: the first signal waits for it, the second one does not.
 #[test]
-fn a_run_that_is_ended_before_it_has_measured_leaves_the_report_of_the_last() {
+fn a_run_that_is_ended_twice_says_what_it_leaves() {
     let out = tempfile::tempdir().unwrap();
-    let run = |args: &str| loadtest(out.path(), &format!("layouts --size 1000 --rounds 1 {args}")).output().unwrap();
-    // The second run has as much as the first, and replaces its report.
-    for last in [run("--ms 10 --layouts fullpath"), run("--ms 10 --layouts fullpath")] {
-        assert!(last.status.success(), "{last:?}");
-    }
     let large = || loadtest(out.path(), "layouts --size 3000000 --layouts fullpath");
-    // Only one run at a time, and a killed one leaves what the next one names.
-    let place = tempfile::tempdir().unwrap();
-    let dir = format!("--ms 10 --layouts fullpath --dir {}", place.path().display());
-    let mut other = loadtest(out.path(), &format!("{ENDLESS} --dir {}", place.path().display())).spawn().unwrap();
-    assert!(BufReader::new(other.stderr.take().unwrap()).lines().any(|line| line.unwrap().starts_with("round 1")));
-    let refused = String::from_utf8(run(&dir).stderr).unwrap();
-    assert!(refused.contains("is in use by another run") && !refused.contains("was killed"), "{refused}");
-    other.kill().unwrap();
-    other.wait().unwrap();
-    let [first, then] = [(); 2].map(|()| String::from_utf8(run(&dir).stderr).unwrap());
-    assert!(
-        first.contains("is left of a run that was killed") && first.lines().last() == then.lines().last(),
-        "{first}"
-    );
     let once = ended(large(), "making the tree", &[Signal::INT]);
-    assert_eq!(once, ("loadtest: interrupted".to_owned(), Some(1)));
+    assert_eq!((once, out.path().read_dir().unwrap().count()), (("loadtest: interrupted".to_owned(), Some(1)), 0));
     let (last, code) = ended(large(), "making the tree", &[Signal::INT, Signal::INT]);
     let left = last.strip_prefix("remove what is left: ").unwrap();
     assert!(code == Some(130) && left.contains("/rowdrive-loadtest-"), "{left}, {code:?}");
     std::fs::remove_dir_all(left).unwrap();
-    let spots = report(out.path())["hot_spots"].as_array().unwrap().clone();
-    assert!(!spots.is_empty() && spots.iter().all(|spot| spot["layout"] == "fullpath"));
-    for less in ["--layouts fullpath --quick", "--layouts tree"] {
-        let refused = run(less);
-        assert!(refused.status.code() == Some(1), "{less}: {refused:?}");
-        assert!(String::from_utf8(refused.stderr).unwrap().contains("has a whole report, with more"), "{less}");
-    }
-    // As much, but ended, with each layout once: what it has is beside the whole report.
-    let twice = loadtest(out.path(), &format!("{ENDLESS},fullpath"));
-    let (_, code) = ended(twice, "round 1", &[Signal::INT]);
-    let [whole, part] = [out.path().to_owned(), out.path().join("unfinished")].map(|out| report(&out));
-    assert_eq!((code, &whole["meta"]["files"], &whole["meta"]["complete"]), (Some(1), &1000.into(), &true.into()));
-    assert!(part["meta"]["complete"] == false && part["costs"]["fullpath"].is_object(), "{part}");
-    assert!(run("--ms 10 --layouts fullpath").status.success() && !out.path().join("unfinished").exists());
 }
 
 #[test]

@@ -26,6 +26,7 @@ use crate::layouts::relational::Relational;
 use crate::layouts::{LOAD, Layout, Verdict};
 use crate::progress::{Stop, bar};
 use crate::report::model::{Costs, Figures, Measured, RAN_OUT, Report};
+use crate::report::order::label;
 
 /// A layout whose files are stored, with what its rounds have found until now.
 pub struct Store {
@@ -114,7 +115,7 @@ impl Store {
         {
             let measured = subject.clients(part, inputs, operation.request).measure(operation.loops, measuring).await;
             subject.layout.idle().await;
-            measured.with_context(|| format!("{} of {}", operation.name, self.kind.name()))?;
+            measured.with_context(|| format!("{} of {}", label(operation.name), self.kind.name()))?;
         }
         Ok(())
     }
@@ -142,7 +143,7 @@ impl Store {
             };
             let Some(measured) = measured else { continue };
             if let (Measured::Figures(figures), "rename_folder") = (&measured, *operation) {
-                costs.rename_ms = Some(figures.p50_us as f64 / 1e3);
+                costs.rename_ms = Some(1e3 / figures.per_second);
             }
             let operations = report.layouts.entry(name.clone()).or_default();
             operations.insert(format!("{operation}{suffix}"), measured);

@@ -2,7 +2,7 @@
 
 So many files of one directory are imported in 50 seconds, and the directory along with the first. They are counted up
 from 1, the directory first. A key is the number as 8 bytes, big-endian, or the SHA-256 of that; 16 regions are split at
-the quantiles of the keys, or evenly. Printed: the hottest region through the mean of all, median and maximum over
+the quantiles of the keys, or evenly. Printed: the hottest region divided by the mean of all, median and maximum over
 seconds, of both; and the median if chance deals the requests.
 """
 

@@ -29,32 +29,25 @@ use splits::{GROWING, QUANTILES, Regions};
 /// server on; 5 and 16 have no common divisor, so no two tables of a layout begin on the same server.
 const OFFSET: usize = 5;
 
-/// Of a load with a rate of its own, at least.
-const MIN_SECONDS: usize = 5;
-
 /// By layout, then by table.
 pub type Imports = BTreeMap<String, BTreeMap<String, Spread>>;
 
 /// Of the layouts that are asked for: the spread of each one's tables while one tree is imported, split at the quantiles of
 /// their own keys; and the spread under other loads, with remedies and with other splits. Of more files, 50,000 are
-/// simulated; a load that they do not fill for [`MIN_SECONDS`] is left out. Errors only if a distribution cannot be
-/// sampled, which no load asks for.
+/// simulated. Errors only if a distribution cannot be sampled, which no load asks for.
 pub fn all(files: u32, seed: u64, is_asked: impl Fn(&str) -> bool) -> anyhow::Result<(Imports, Vec<HotSpot>)> {
     let tree = Tree::new(files.min(50_000), seed);
     let (mut imports, mut hot_spots) = (Imports::new(), Vec::new());
     for (name, load) in LOADS {
         let arrivals = load.arrivals(&tree, seed)?;
-        // Of fewer seconds, one alone would speak for all: a fast import of a small tree looks even in it.
-        if matches!(load, Load::Rate(_)) && arrivals.count < arrivals.rate * MIN_SECONDS {
-            continue;
-        }
         for (layout, tables) in LAYOUTS.into_iter().filter(|(layout, _)| is_asked(layout)) {
             let cases = remedies::cases(load, layout, tables);
             let spreads = spreads(tables, &cases, &arrivals, seed)?;
             for ((table, remedy, splitting), spread) in cases.into_iter().zip(spreads) {
-                let answers = tables.iter().find(|of| of.0 == table).map_or([None; 3], |of| of.2);
+                let of = tables.iter().filter(|of| [of.0, ALL_TABLES].contains(&table)).map(|of| of.2);
+                let cost = (remedy.0 != NONE.0).then(|| remedy.cost(of.clone()));
+                let answers = of.filter(|_| table != ALL_TABLES).next().unwrap_or_default();
                 let [get, list, scan] = remedy.reads(answers).map(|reads| reads.filter(|reads| *reads > 0));
-                let cost = (table != ALL_TABLES && remedy.0 != NONE.0).then(|| remedy.cost(answers));
                 if (load, remedy.0, splitting.0) == (Load::Import, NONE.0, QUANTILES.0) && table != ALL_TABLES {
                     imports.entry(layout.to_owned()).or_default().insert(table.to_owned(), spread.clone());
                 }

@@ -1,6 +1,8 @@
 //! Remedies of hot spots: changes of row keys that spread load, by the names of HBase practice (HBase Reference
 //! Guide, "Rowkey Design"), and their price for readers; and which answer a question, for which table and load.
 
+use std::collections::BTreeSet;
+
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -64,16 +66,17 @@ impl Remedy {
         answers.map(|figure| self.1.get(figure?).map(|asked| u32::from(*asked)))
     }
 
-    /// How much more readers of such a table ask for, in words.
-    pub fn cost(self, answers: [Option<usize>; 3]) -> String {
-        let reads = ["get", "listing", "scan"].into_iter().zip(self.reads(answers));
+    /// How much more readers of tables that answer so ask for, in words.
+    pub fn cost(self, tables: impl Iterator<Item = [Option<usize>; 3]>) -> String {
+        let reads = tables.flat_map(|answers| ["get", "listing", "scan"].into_iter().zip(self.reads(answers)));
         let more = reads.filter_map(|(question, reads)| match reads? {
             0 => Some(format!("a {question} reads the whole table")),
             1 => None,
             reads => Some(format!("a {question} is {reads} reads")),
         });
         let absent = "a write that must not replace a row looks under all prefixes first".to_owned();
-        let more = more.chain((self.1[0] > 1).then_some(absent)).collect::<Vec<_>>().join("; ");
+        let more: BTreeSet<_> = more.chain((self.1[0] > 1).then_some(absent)).collect();
+        let more = more.into_iter().collect::<Vec<_>>().join("; ");
         if more.is_empty() { "nothing: a reader computes the key".to_owned() } else { more }
     }
 

@@ -48,7 +48,7 @@ fn most(window: &Window) -> f64 {
     window.iter().max().copied().unwrap_or_default().into()
 }
 
-/// Requests of the hottest region through the mean of all.
+/// Requests of the hottest region divided by the mean of all.
 fn over_mean(window: &Window) -> f64 {
     most(window) * REGIONS as f64 / requests(window).max(1.0)
 }
@@ -71,7 +71,7 @@ pub fn floor(requests: u32) -> anyhow::Result<f64> {
     Ok(median(&hottest))
 }
 
-/// Served through offered requests; 1 of nothing. A region has a token bucket, which is full at first, and has room for
+/// Served requests divided by offered ones; 1 of nothing. A region has a token bucket, which is full at first, and has room for
 /// the tokens of one second. A request takes a token or is refused; none waits. The tokens of a second are there for
 /// all its requests.
 pub fn achieved(windows: &[Window], offered_per_second: f64) -> f64 {

@@ -126,14 +126,14 @@ fn each_remedy_and_its_cost_by_hand() {
     let salts = &mut StdRng::seed_from_u64(1);
     for (remedy, key, changed, cost) in examples {
         assert_eq!(remedy.apply(Access::Write, key, salts), [changed], "{}", remedy.0);
-        assert_eq!(remedy.cost([GET, LIST, SCAN]), cost, "{}", remedy.0);
+        assert_eq!(remedy.cost([[GET, LIST, SCAN]; 2].into_iter()), cost, "{}", remedy.0);
     }
     let asked = SALT_16.apply(Access::Read, b"a", salts);
     assert!(asked.iter().map(|key| &**key).eq((0..16).map(|salt| [salt << 4, b'a']).collect::<Vec<_>>().iter()));
     let written = (0..1_000).flat_map(|_| SALT_16.apply(Access::Write, b"a", salts));
     assert_eq!(written.collect::<BTreeSet<_>>(), asked.into_iter().collect());
     let absent = "a get is 16 reads; a write that must not replace a row looks under all prefixes first";
-    assert_eq!(SALT_16.cost([GET, None, None]), absent);
+    assert_eq!(SALT_16.cost([[GET, None, None]].into_iter()), absent);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_rows_that_decide() {
     let (imports, hot_spots) = all(20_000, 1, |_| true).unwrap();
     let name = |spot: &HotSpot| format!("{}|{}|{}|{}|{}", spot.load, spot.layout, spot.table, spot.remedy, spot.splits);
     let by_name: BTreeMap<String, &HotSpot> = hot_spots.iter().map(|spot| (name(spot), spot)).collect();
-    assert_eq!((by_name.len(), hot_spots.len()), (150, 150));
+    assert_eq!((by_name.len(), hot_spots.len()), (155, 155));
     for (name, range) in [
         // Keys in order have one hot region, and full paths too; random ids have none.
         ("one tree imported|uuid|dir|none|at quantiles", 15.0..16.1),
@@ -211,9 +211,7 @@ fn the_rows_that_decide() {
 fn a_run_repeats_with_its_seed_and_differs_with_another() {
     let [once, twice, other] = [1, 1, 2].map(|seed| all(1_000, seed, |_| true).unwrap());
     assert!(once == twice && other.0["uuid"]["file"] != once.0["uuid"]["file"]);
-    let (imports, hot_spots) = all(0, 1, |_| true).unwrap();
-    assert!(LAYOUTS.iter().all(|(layout, tables)| imports[*layout].len() == tables.len()));
-    assert!(hot_spots.iter().all(|spot| spot.spread.idle_regions == REGIONS && spot.spread.achieved == 1.0));
+    assert!(LAYOUTS.iter().all(|(layout, tables)| once.0[*layout].len() == tables.len()));
 }
 
 #[test]

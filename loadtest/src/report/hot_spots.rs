@@ -6,17 +6,25 @@ use super::model::{ALL_TABLES, HotSpot, REGIONS, Report, Spread};
 use super::order;
 use super::table::Table;
 
+/// Files of a run that names keys, at least: a second of fewer has requests for a few folders alone, and looks even.
+const DECIDES: u64 = 50_000;
+/// A remedy is one if it leaves the hottest server less than this part of its requests.
+const GAIN: f64 = 0.9;
+
 pub fn all(report: &Report) -> [Table; 3] {
     let layouts = order::layouts(report).into_iter();
     let tables = layouts.filter_map(|layout| Some((layout, report.regions.get(layout)?)));
     let spreads = tables.flat_map(|(layout, tables)| tables.iter().map(move |(table, of)| (layout, table, of)));
     let regions = spreads.map(|(layout, table, of)| json!([{"layout": layout, "table": table}, of, heat(of)]));
     let row = |spot: &HotSpot| json!([spot, spot.spread, heat(&spot.spread)]);
-    [
-        Table::new("deciding", deciding(report).into_iter().map(row)),
-        Table::new("regions", regions),
-        Table::new("hot_spots", report.hot_spots.iter().map(row)),
-    ]
+    let decided =
+        deciding(report).into_iter().map(|(spot, keys)| json!([spot, spot.spread, {"keys": keys}, heat(&spot.spread)]));
+    let mut decided = Table::new("deciding", decided);
+    if report.meta.files < DECIDES {
+        decided.rows.clear();
+        decided.note = format!("No key is named with fewer than {DECIDES} files (--size): {}.", report.meta.files);
+    }
+    [decided, Table::new("regions", regions), Table::new("hot_spots", report.hot_spots.iter().map(row))]
 }
 
 /// The bar of the hottest region, up to all in one.
@@ -26,21 +34,21 @@ fn heat(of: &Spread) -> Value {
 }
 
 /// Of whole requests alone: those of all tables, or of a layout that has one table. The hottest and the coolest have their
-/// keys as they are, in regions of as many cells each.
-fn deciding(report: &Report) -> Vec<&HotSpot> {
+/// keys as they are, in regions of as many cells each. With each: of how many keys.
+fn deciding(report: &Report) -> Vec<(&HotSpot, usize)> {
     let heat = |spot: &HotSpot| spot.spread.hottest_per_second;
     let by_heat = |one: &&HotSpot, other: &&HotSpot| heat(one).total_cmp(&heat(other));
     let is_alone = |spot: &HotSpot| report.regions.get(&spot.layout).is_some_and(|tables| tables.len() == 1);
-    let mut found: Vec<&HotSpot> = Vec::new();
+    let mut found = Vec::new();
     for load in report.hot_spots.chunk_by(|one, next| one.load == next.load) {
         let spots = || load.iter().filter(|spot| spot.table == ALL_TABLES || is_alone(spot));
         let plain = || spots().filter(|spot| spot.remedy == "none" && spot.splits == "at quantiles");
         let Some(hottest) = plain().max_by(by_heat) else { continue };
         let same = |spot: &&HotSpot| (&spot.layout, &spot.table) == (&hottest.layout, &hottest.table);
-        let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && heat(spot) < heat(hottest));
+        let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && heat(spot) < heat(hottest) * GAIN);
         let mended = mended.min_by(by_heat);
         let even = plain().min_by(by_heat).filter(|even| *even != hottest);
-        found.extend([Some(hottest), mended, even].into_iter().flatten());
+        found.extend([Some(hottest), mended, even].into_iter().flatten().map(|spot| (spot, plain().count())));
     }
     found
 }

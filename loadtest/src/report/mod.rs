@@ -22,6 +22,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use model::Report;
@@ -47,19 +48,16 @@ fn files(report: &Report) -> anyhow::Result<Vec<(String, Option<Vec<u8>>)>> {
     Ok(files)
 }
 
-/// The report that a folder has. Fails if the folder cannot be made or written, if its report cannot be read, or if it has
-/// a file which a report would replace or remove, and no report of this program.
-pub fn prepare(dir: &Path) -> anyhow::Result<Option<Report>> {
+/// When the report of a folder was begun; none if it has no report. Fails if the folder cannot be made or written, or if it
+/// has a file which a report would replace or remove, and no report of this program.
+pub fn prepare(dir: &Path) -> anyhow::Result<Option<Timestamp>> {
     let above = dir.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(above)
         .with_context(|| format!("cannot write a report into {}: name another folder with --out", dir.display()))?;
     let json = std::fs::read(dir.join("report.json")).unwrap_or_default();
     let json: Value = serde_json::from_slice(&json).unwrap_or_default();
-    if ["meta", "regions", "hot_spots"].iter().all(|member| json.get(member).is_some()) {
-        let read = serde_json::from_value(json).map(Some);
-        return read.with_context(|| {
-            format!("{} has the report of another version: name another folder with --out", dir.display())
-        });
+    if let (Some(_), Some(started)) = (json.get("hot_spots"), json.pointer("/meta/started").and_then(Value::as_str)) {
+        return started.parse().map(Some).context("the report that is there has no time");
     }
     let mut files = files(&Report::default())?.into_iter().map(|(name, _)| dir.join(name));
     if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {

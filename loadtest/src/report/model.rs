@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 pub const REGIONS: usize = 16;
 
 /// As the note of an operation, and as the reason why a layout has none.
-pub const RAN_OUT: &str = "the files ran out: give a larger --size or a shorter --ms";
+pub const RAN_OUT: &str = "the files ran out: give a larger --size or, if it is more than 10, a shorter --ms";
 
 /// As the table of a spread: all those of a layout.
 pub const ALL_TABLES: &str = "all tables";
@@ -41,8 +41,6 @@ pub struct Meta {
     pub directories: Option<u64>,
     pub clients: Option<usize>,
     pub rounds: Option<usize>,
-    /// How long a loop of the layouts lasts.
-    pub loop_ms: Option<u64>,
     pub quick: bool,
     pub settings: BTreeMap<String, String>,
     pub machine: Value,
@@ -129,11 +127,11 @@ impl Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spread {
-    /// Median over windows of a second: requests of the hottest region through the mean of all.
-    pub hottest_over_mean: f64,
     /// Median over windows of a second: requests of the hottest region. Unlike a ratio, it compares layouts and remedies,
     /// which make different numbers of requests of the same load.
     pub hottest_per_second: f64,
+    /// Median over windows of a second: requests of the hottest region divided by the mean of all.
+    pub hottest_over_mean: f64,
     /// What that is by chance alone, when each request falls on any region: no layout does better.
     pub floor: f64,
     /// The same in the worst window.
@@ -142,7 +140,7 @@ pub struct Spread {
     pub gini: f64,
     pub hottest_share: f64,
     pub idle_regions: usize,
-    /// Achieved through offered load, when each region has a token bucket of twice its fair share of this very load.
+    /// Achieved load divided by the offered one, when each region has a token bucket of twice its fair share of this very load.
     pub achieved: f64,
     /// Requests by window, then by region.
     pub heat: Vec<Vec<u32>>,
@@ -162,7 +160,7 @@ pub struct HotSpot {
     /// `even`, `at quantiles`, or `growing`: one region at first, which splits when it is full.
     pub splits: String,
     pub spread: Spread,
-    /// Of the remedy, as `a scan reads 16 ranges`.
+    /// Of the remedy, as `a scan is 16 reads`.
     pub cost: Option<String>,
     pub rate: f64,
     /// Row keys or ranges that a reader of this very table asks for to get one row, to list one folder, and to scan one
@@ -183,7 +181,7 @@ pub struct Costs {
     pub load_cpu_seconds: f64,
     pub disk_bytes_per_file: f64,
     pub cells_per_file: Option<f64>,
-    /// Bytes handed to the device through bytes of keys and values handed to the store.
+    /// Bytes handed to the device divided by bytes of keys and values handed to the store.
     pub write_amplification: Option<f64>,
     pub index_and_filter_bytes: Option<u64>,
     pub open_ms: Option<f64>,

@@ -33,7 +33,7 @@ pub fn all(report: &Report) -> [Page; 2] {
     let all = tables(report);
     let notes = &report.meta.notes;
     let why = if notes.is_empty() { "the run did not end".to_owned() } else { notes.join("; ") };
-    let why = format!("{why}. What comes after that was not measured, or in fewer rounds.");
+    let why = format!("{why}. What the run had not reached was not measured, or in fewer rounds.");
     [("report", "Row keys compared"), ("limits", "Limits of the server")].map(|(name, title)| {
         let tables: Vec<Table> = all.iter().filter(|table| table.pages.contains(name)).cloned().collect();
         let is_measured = tables.iter().any(|table| table.section != "The run" && table.is_shown());
@@ -55,7 +55,7 @@ fn left_out(report: &Report) -> Option<String> {
         operations.entry(order::label(operation)).or_default().push(format!("`{layout}`"));
     }
     let all: Vec<_> = operations.iter().map(|(operation, of)| format!("{operation} ({})", of.join(", "))).collect();
-    (!all.is_empty()).then(|| format!("{}, in all rounds or the last ones; {RAN_OUT}", all.join("; ")))
+    (!all.is_empty()).then(|| format!("{}, at least in later rounds; {RAN_OUT}", all.join("; ")))
 }
 
 /// All tables, those of CSV files alone too.
@@ -70,9 +70,10 @@ pub fn tables(report: &Report) -> Vec<Table> {
         costs.table_bytes.iter().map(move |(table, all)| json!([{"layout": layout, "table": table, "bytes": all}]))
     });
     let met = report.limits.iter().filter(|limit| limit.get("met") == Some(&Value::Bool(true))).count();
-    let quick =
-        if report.meta.quick { "One short round, which shows that all of it works, and no rates: " } else { "" };
-    let met = format!("{quick}{met} of {} goals are met.", report.limits.len());
+    let met = match report.meta.quick {
+        true => "One short round, which shows that all of it works, and nothing of rates and goals.".to_owned(),
+        false => format!("{met} of {} goals are met.", report.limits.len()),
+    };
     let run = |meta: &Meta| members(&serde_json::to_value(meta).unwrap_or_default(), "");
     let (settings, versions) = (BTreeMap::new(), BTreeMap::new());
     let server = Meta { directories: None, clients: None, rounds: None, settings, versions, ..report.meta.clone() };

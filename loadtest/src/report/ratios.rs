@@ -11,7 +11,7 @@ use super::table::{Table, ends, figure};
 
 /// Fewer rounds say nothing of which layout is faster: two alike layouts have all of five rounds on one side in one
 /// case of sixteen, and all of two rounds in one case of two.
-const ROUNDS: usize = 5;
+const MIN_ROUNDS: usize = 5;
 /// A smaller difference is none: many pairs are compared, and some have all rounds on one side by chance.
 const MIN_DIFFERENCE: f64 = 0.05;
 
@@ -52,24 +52,24 @@ impl Ratio {
         }
         let found: Vec<f64> = top.rounds.iter().zip(&bottom.rounds).map(|(top, bottom)| top / bottom).collect();
         let ([lowest, highest], median, rounds) = (ends(&found)?, crate::stats::median(&found), found.len());
-        let clear = rounds >= ROUNDS && (highest < 1.0 || lowest > 1.0) && (median - 1.0).abs() > MIN_DIFFERENCE;
+        let clear = rounds >= MIN_ROUNDS && (highest < 1.0 || lowest > 1.0) && (median - 1.0).abs() > MIN_DIFFERENCE;
         median.is_finite().then_some(Self { clients: top.clients?, rounds, median, lowest, highest, clear })
     }
 
     /// A cell: `0.66`, `≈ 0.98` if there is no difference, `0.66?` of too few rounds, `0.66*` of fewer clients than the
     /// others; its bar starts in the middle, at 1, and ends at 0.01 or 100.
     fn cell(&self, name: &str, clients: usize, rounds: usize) -> Value {
-        let few = if self.rounds < ROUNDS { "?" } else { "" };
-        let same = if self.clear || self.rounds < ROUNDS { "" } else { "≈ " };
+        let few = if self.rounds < MIN_ROUNDS { "?" } else { "" };
+        let same = if self.clear || self.rounds < MIN_ROUNDS { "" } else { "≈ " };
         let alone = if self.clients < clients { "*" } else { "" };
-        let n = if self.rounds < rounds { format!(", n {}", self.rounds) } else { String::new() };
-        let range = format!("{} to {}", figure(self.lowest), figure(self.highest));
-        let range = if self.rounds > 1 { range } else { String::new() };
+        let range = (self.rounds > 1).then(|| format!("{} to {}", figure(self.lowest), figure(self.highest)));
+        let n = (self.rounds < rounds).then(|| format!("n {}", self.rounds));
+        let more = range.into_iter().chain(n).collect::<Vec<_>>().join(", ");
         let end = (0.5 + self.median.log10() / 4.0).clamp(0.0, 1.0);
         let class = if self.median < 1.0 { "less" } else { "more" };
         json!({
             name: format!("{same}{}{few}{alone}", figure(self.median)),
-            format!("{name}_more"): range + &n,
+            format!("{name}_more"): more,
             format!("{name}_bar"): (end.min(0.5), end.max(0.5), if self.clear { class } else { "same" }, [0.5]),
         })
     }
@@ -103,8 +103,8 @@ pub fn all(report: &Report) -> [Table; 4] {
     let mut answers = Table::new("answers", asked.filter_map(answer).filter(is_answered));
     if answers.rows.is_empty() {
         answers.note = format!(
-            "No key is named the fastest: that needs `{REFERENCE}`, another layout (--layouts), and {ROUNDS} rounds of \
-            both (--rounds). This run has {}.",
+            "No key is named the fastest: that needs `{REFERENCE}`, another layout (--layouts), and {MIN_ROUNDS} rounds of \
+            both (--rounds). This run was asked for {}.",
             report.meta.rounds.unwrap_or_default()
         );
     }
@@ -126,7 +126,7 @@ fn matrix(report: &Report, id: &'static str, pairs: &[Pair]) -> Table {
 
 /// An operation with many clients, if it was measured so, and with one.
 fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec<Value> {
-    let rounds = report.meta.rounds.unwrap_or(ROUNDS);
+    let rounds = report.meta.rounds.unwrap_or(MIN_ROUNDS);
     let row = |clients: usize| {
         let ratio = |(name, pair): &Pair| Some((name.clone(), Ratio::of(report, operation, *pair, clients > 1)?));
         let found: Vec<_> = pairs.iter().filter_map(ratio).collect();
@@ -140,19 +140,21 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
     clients.into_iter().rev().filter_map(row).collect()
 }
 
-/// The fastest key and those that the run does not show to be slower, each with its ratio to the reference; nothing with
-/// too few rounds.
+/// The keys than which the run shows no other one to be faster, each with its ratio to the reference. Without those of too
+/// few rounds.
 fn fastest(report: &Report, operation: &str, clients: usize) -> String {
     let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
     // These differ from the others by more than their key.
     let keys = order::layouts(report).into_iter().filter(|layout| !["relational", "drive"].contains(layout));
-    let mut keys: Vec<_> = keys.filter_map(|key| Some((ratio([key, REFERENCE])?, key))).collect();
+    let keys = keys.filter_map(|key| Some((ratio([key, REFERENCE])?, key)));
+    let mut keys: Vec<_> = keys.filter(|(of, _)| of.rounds >= MIN_ROUNDS).collect();
     keys.sort_by(|(one, _), (other, _)| other.median.total_cmp(&one.median));
-    match keys.first() {
-        Some((first, best)) if first.rounds >= ROUNDS => {
-            let fastest = keys.iter().filter(|(_, key)| ratio([best, key]).is_some_and(|ratio| !ratio.clear));
-            fastest.map(|(of, key)| format!("`{key}` {}", figure(of.median))).collect::<Vec<_>>().join(", ")
-        }
-        _ => String::new(),
+    let is_faster = |one, than| ratio([one, than]).is_some_and(|ratio| ratio.clear && ratio.median > 1.0);
+    let fastest = keys.iter().filter(|(_, key)| !keys.iter().any(|(_, other)| is_faster(other, key)));
+    let fastest: Vec<_> = fastest.map(|(of, key)| format!("`{key}` {}", figure(of.median))).collect();
+    match keys.len() {
+        0 | 1 => String::new(),
+        all if all == fastest.len() => "no difference".to_owned(),
+        _ => fastest.join(", "),
     }
 }

@@ -18,9 +18,10 @@ fn the_json_keeps_its_shape_and_files_without_a_part_are_removed() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("to/be/made");
     let names = |report: &Report| {
-        let is_made = dir.exists();
-        prepare(&dir).unwrap();
-        assert_eq!(dir.exists(), is_made);
+        if !dir.exists() {
+            prepare(&dir).unwrap();
+            assert!(!dir.exists());
+        }
         write(report, &dir).unwrap();
         let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         files.collect::<BTreeSet<_>>()
@@ -56,9 +57,6 @@ fn a_folder_that_cannot_be_made_or_is_of_others_is_named() {
         assert!(below.contains("below") && below.contains("--out"), "{below}");
         std::fs::remove_file(file).unwrap();
     }
-    let other = r#"{"meta": {"seconds": "some"}, "regions": {}, "hot_spots": []}"#;
-    std::fs::write(dir.path().join("report.json"), other).unwrap();
-    assert!(format!("{:#}", prepare(dir.path()).unwrap_err()).contains("another version"));
 }
 
 #[test]
@@ -114,12 +112,12 @@ fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial()
     let said = [
         "out/report.html",
         "out/limits.md",
-        "**LEFT OUT: move a file (`tree`), in",
-        "and no rates: 0 of",
+        "**LEFT OUT: move a file (`tree`), at",
+        "nothing of rates",
         "needs `fullpath`",
     ];
     assert_eq!(said.into_iter().find(|said| !printed.contains(said)), None, "{printed}");
-    assert!(![" bar", "| mix", "| part"].iter().any(|other| printed.contains(other)), "{printed}");
+    assert!(!["The bar", "| mix", "| part"].iter().any(|other| printed.contains(other)), "{printed}");
     report.meta.complete = false;
     report.limits[0].remove("ratio");
     let empty = Spread { heat: vec![vec![]], ..Spread::default() };
@@ -151,7 +149,7 @@ fn rounds_are_compared_one_by_one_of_as_many_clients_and_noise_is_no_difference(
     let [even, noise] = [of(64, &[100.0; 5]), of(64, &[90.0, 120.0, 90.0, 90.0, 90.0])];
     // The drive's own promises are no key.
     let found = stats([("fullpath", even.clone()), ("tree", noise), ("drive", of(64, &[900.0; 5]))]);
-    assert_eq!(found, ["64; `fullpath` 1.00, `tree` 0.90; 9.00 9.00 to 9.00; ≈ 0.90 0.90 to 1.20"]);
+    assert_eq!(found, ["64; no difference; 9.00 9.00 to 9.00; ≈ 0.90 0.90 to 1.20"]);
     // One of the two was interrupted after four rounds.
     let found = stats([("fullpath", even), ("tree", of(64, &[200.0; 4]))]);
     assert_eq!(found, ["64; ; 2.00? 2.00 to 2.00, n 4"]);

@@ -33,6 +33,8 @@ enum Rival {
     HideFromGiver,
     /// Removes what Tom does not see in `/h`, then lets him read `/h`.
     Unhide,
+    /// Puts `/r`, which Tom may read, in the place of `/w`, with other names in it.
+    Swap,
 }
 
 const RIVALS: [Rival; 5] = [Rival::Revoke, Rival::Disable, Rival::EndGiver, Rival::Remake, Rival::MoveOut];
@@ -85,6 +87,14 @@ async fn act(base: &Base, auth: &Auth, drive: &Drive, rival: Rival) -> bool {
             };
             auth.delete_grant(&base.admin, &chain(drive, dir).await, &grantee(holder)).await.unwrap();
             run(drive, Op::Put(file, 42)).await.unwrap();
+            true
+        }
+        Rival::Swap => {
+            for op in [Op::Move("/w", "/z", false), Op::Move("/r", "/w", false)] {
+                if run(drive, op).await.is_err() {
+                    return false;
+                }
+            }
             true
         }
         Rival::Unhide => {
@@ -213,6 +223,7 @@ async fn no_read_shows_more_than_before_or_after() {
 async fn no_refusal_tells_what_is_hidden() {
     let hidden = ["delete /h/f", "rmdir /h/d", "remove /h/d", "move /h/f /a/n", "move /h/d /a/n", "copy /h/f /a/n"];
     races(&hidden, &[Rival::Unhide]).await;
+    races(&["delete /w/x/f", "remove /w/o", "move /w/x/f /a/n", "move /w/o /a/n"], &[Rival::Swap]).await;
 }
 
 /// Asks with changes before two of the calls. Returns the answer, and whether there were both calls.

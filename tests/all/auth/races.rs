@@ -80,7 +80,9 @@ async fn with_tables_at_every_call<T>(
             assert!(call > 2, "{call} calls");
             return;
         }
-        check(Tables::new(stepwise.inner()), other, done).await;
+        let tables = Tables::new(stepwise.inner());
+        migrate::open(&tables).await.unwrap();
+        check(tables, other, done).await;
     }
 }
 
