@@ -64,7 +64,7 @@ const FILES: &[Row] = &[
     ("POST", "/v1/move", "/v1/move", r#"{"from":"/d/f","to":"/d/new"}"#, [404, 201, 404, 201]),
     ("POST", "/v1/move", "/v1/move", r#"{"from":"/d/f","to":"/h/new"}"#, [404, 403, 404, 201]),
     ("POST", "/v1/move", "/v1/move", r#"{"from":"/h/f","to":"/d/new"}"#, [404, 404, 404, 201]),
-    ("POST", "/v1/move", "/v1/move", r#"{"from":"/d","to":"/d/c/new"}"#, [404, 403, 404, 400]),
+    ("POST", "/v1/move", "/v1/move", r#"{"from":"/d","to":"/d/c/new"}"#, [400; 4]),
     ("POST", "/v1/copy", "/v1/copy", r#"{"from":"/d/f","to":"/d/new"}"#, [404, 201, 404, 201]),
     ("POST", "/v1/copy", "/v1/copy", r#"{"from":"/d/c/g","to":"/h/new"}"#, [404, 403, 403, 201]),
     ("POST", "/v1/copy", "/v1/copy", r#"{"from":"/h/f","to":"/d/new"}"#, [404, 404, 404, 201]),
