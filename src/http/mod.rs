@@ -7,7 +7,7 @@
 //! - [`server`]: sockets, limits and time-outs of connections, and the shutdown
 //! - [`middleware`]: checks, log lines and metrics of every request
 //! - [`access`]: what a request has proved, and whether it may reach its handler; [`callers`]: who may call which route
-//! - [`mod@router`]: every route on one page; [`routes`]: one file for each route, and the API's description
+//! - [`mod@router`]: every route on one page; [`mod@routes`]: one file for each route, and the API's description
 //! - [`request`]: the parts of a request, parsed once into types that are valid by construction
 //! - [`response`]: the parts of a response; `problem` turns errors into problems
 //!

@@ -46,7 +46,7 @@ pub fn all(files: u32, seed: u64, is_asked: impl Fn(&str) -> bool) -> anyhow::Re
             for ((table, remedy, splitting), spread) in cases.into_iter().zip(spreads) {
                 let of = tables.iter().filter(|of| [of.0, ALL_TABLES].contains(&table)).map(|of| of.2);
                 let cost = (remedy.0 != NONE.0).then(|| remedy.cost(of.clone()));
-                let answers = of.filter(|_| table != ALL_TABLES).next().unwrap_or_default();
+                let answers = of.clone().next().filter(|_| table != ALL_TABLES).unwrap_or_default();
                 let [get, list, scan] = remedy.reads(answers).map(|reads| reads.filter(|reads| *reads > 0));
                 if (load, remedy.0, splitting.0) == (Load::Import, NONE.0, QUANTILES.0) && table != ALL_TABLES {
                     imports.entry(layout.to_owned()).or_default().insert(table.to_owned(), spread.clone());
