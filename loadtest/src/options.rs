@@ -26,7 +26,7 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
     pub seed: u64,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
-    /// server), and tables as CSV. The folder of an earlier report gets its time behind its name.
+    /// server), and tables as CSV. The files of an earlier report move to a folder beside it, with its time in the name.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
     /// A run of less than a minute: fewer files, shorter measurements.

@@ -127,19 +127,18 @@ fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
     report::write(report, out)
 }
 
-/// Makes and locks the folder of the report. That of an earlier run keeps its files: its time comes behind its name.
+/// Makes and locks the folder of the report. The files of an earlier one move to a folder with its time in the name.
 fn place(out: &Path) -> Result<File> {
-    let instead = || format!("cannot make {}: name another folder with --out", out.display());
-    let make = || std::fs::create_dir_all(out).with_context(instead).and_then(|()| locked(out));
     report::prepare(out)?;
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let (lock, folder) = (locked(out)?, out.canonicalize()?);
     // What the folder has is read when no other run can change it.
-    let lock = make()?;
-    let Some(started) = report::prepare(out)? else { return Ok(lock) };
-    let name = out.file_name().with_context(instead)?.to_string_lossy();
-    let earlier = out.with_file_name(format!("{name}-{started}"));
-    std::fs::rename(out, &earlier).with_context(instead)?;
-    say(format_args!("the report of an earlier run is now in {}", earlier.display()));
-    make()
+    if let (Some(started), Some(name)) = (report::prepare(out)?, folder.file_name()) {
+        let earlier = folder.with_file_name(format!("{}-{started}", name.to_string_lossy()));
+        report::set_aside(&folder, &earlier)?;
+        say(format_args!("the report of an earlier run is now in {}", earlier.display()));
+    }
+    Ok(lock)
 }
 
 /// A folder, locked until the file is closed. Fails if another run has locked it.

@@ -45,7 +45,8 @@ fn deciding(report: &Report) -> Vec<(&HotSpot, usize)> {
         let plain = || spots().filter(|spot| spot.remedy == "none" && spot.splits == "at quantiles");
         let Some(hottest) = plain().max_by(by_heat) else { continue };
         let same = |spot: &&HotSpot| (&spot.layout, &spot.table) == (&hottest.layout, &hottest.table);
-        let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && heat(spot) < heat(hottest) * GAIN);
+        let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && spot.splits == hottest.splits);
+        let mended = mended.filter(|spot| heat(spot) < heat(hottest) * GAIN);
         let mended = mended.min_by(by_heat);
         let even = plain().min_by(by_heat).filter(|even| *even != hottest);
         found.extend([Some(hottest), mended, even].into_iter().flatten().map(|spot| (spot, plain().count())));

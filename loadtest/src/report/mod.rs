@@ -17,8 +17,9 @@ mod table;
 mod tests;
 pub mod text;
 
-use std::fs::File;
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -66,11 +67,30 @@ pub fn prepare(dir: &Path) -> anyhow::Result<Option<Timestamp>> {
     Ok(None)
 }
 
+/// Moves the files of a report to another folder, `report.json` last: a move that was cut off goes on with the next one.
+/// Fails if that folder has a report.
+pub fn set_aside(dir: &Path, to: &Path) -> anyhow::Result<()> {
+    let failed = || format!("the report that is there cannot move to {}: name another folder with --out", to.display());
+    anyhow::ensure!(!to.join("report.json").exists(), "{}", failed());
+    std::fs::create_dir_all(to).with_context(failed)?;
+    for (name, _) in files(&Report::default())? {
+        let file = dir.join(&name);
+        if file.symlink_metadata().is_ok() {
+            std::fs::rename(file, to.join(&name)).with_context(failed)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes all files of a report into a folder that is prepared, which is made if it is missing. Each is written under
 /// another name and then renamed, so that a reader finds the old one or the new one, whole. Those that only an earlier
 /// run has are removed. Fails if the folder cannot be written; what was replaced until then stays.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
-    for (name, content) in files(report)? {
+    let mut files = files(report)?;
+    // The first time it comes first, so that the others are known as this program's.
+    let is_first = !dir.join("report.json").exists();
+    files.rotate_right(usize::from(is_first));
+    for (name, content) in files {
         let file = dir.join(&name);
         let replaced = match content {
             Some(content) => replace(dir, &name, &content),
@@ -84,9 +104,11 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
 
 fn replace(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    let new = dir.join(format!("{name}.new"));
-    let mut file = File::create(&new)?;
+    // Less what the user's mask takes away: temporary files are private otherwise.
+    let mode = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(name).permissions(mode).tempfile_in(dir)?;
     file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(new, dir.join(name))
+    file.as_file().sync_all()?;
+    file.persist(dir.join(name))?;
+    Ok(())
 }
