@@ -18,6 +18,17 @@ pub const MOVE: &str = "/v1/move";
 /// Copies a file or directory.
 pub const COPY: &str = "/v1/copy";
 
+/// The session of the request.
+pub const SESSION: &str = "/v1/session";
+/// The sessions of a user.
+pub const SESSIONS: &str = "/v1/sessions";
+/// The users.
+pub const USERS: &str = "/v1/users";
+/// The grants on directories.
+pub const GRANTS: &str = "/v1/grants";
+/// The tokens of a user.
+pub const TOKENS: &str = "/v1/tokens";
+
 /// All but the unreserved characters of RFC 3986. A path may have some of the others unencoded, but clients and shells
 /// treat them as special.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

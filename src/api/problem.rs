@@ -46,6 +46,16 @@ pub enum ProblemKind {
     NotEmpty,
     /// A path would become too long or too deep.
     PathTooLong,
+    /// The drive has no users.
+    NoUsers,
+    /// The name was given before.
+    NameTaken,
+    /// No admin would be left.
+    LastAdmin,
+    /// The user has too many grants.
+    TooManyGrants,
+    /// Too many passwords were wrong.
+    TooManyAttempts,
     /// The length of the body is not said.
     LengthRequired,
     /// A precondition does not hold.
@@ -102,6 +112,11 @@ impl ProblemKind {
             Self::Exists => (409, "exists", "The target exists"),
             Self::NotEmpty => (409, "not-empty", "The directory is not empty"),
             Self::PathTooLong => (409, "path-too-long", "A path would become too long or too deep"),
+            Self::NoUsers => (409, "no-users", "The drive has no users"),
+            Self::NameTaken => (409, "name-taken", "The name was given before"),
+            Self::LastAdmin => (409, "last-admin", "No admin would be left"),
+            Self::TooManyGrants => (409, "too-many-grants", "The user has too many grants"),
+            Self::TooManyAttempts => (429, "too-many-attempts", "Too many passwords were wrong"),
             Self::LengthRequired => (411, "length-required", "The length of the body is not said"),
             Self::Precondition => (412, "precondition-failed", "A precondition does not hold"),
             Self::BodyTooLarge => (413, "body-too-large", "The body is too large"),

@@ -39,6 +39,11 @@ pub(super) enum Proof {
 }
 
 impl Credential {
+    /// That of a request that has proved nothing: it holds as long as there are no users.
+    pub fn nobody() -> Self {
+        Self(Proof::Nobody)
+    }
+
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
         match &self.0 {
@@ -176,6 +181,14 @@ impl Auth {
         Ok(Authority { asker: Some(asker) })
     }
 
+    /// As [`authority`](Self::authority), for what is about accounts.
+    ///
+    /// Errors: [`AuthError::Forbidden`] to a token for one directory.
+    pub async fn require_account(&self, credential: &Credential) -> Result<Authority> {
+        let authority = self.authority(credential).await?;
+        if authority.is_for_account() { Ok(authority) } else { Err(AuthError::Forbidden) }
+    }
+
     /// Whether an account row still has what the credential has proved: the check of it, and its scope.
     fn prove(&self, proof: &Proof, row: &Row) -> Result<Option<(Check, Option<Scope>)>> {
         match proof {
@@ -198,7 +211,7 @@ impl Auth {
 }
 
 /// Whether a secret has not ended by itself.
-fn is_in_time(kind: SecretKind, secret: &Secret, used: Option<Timestamp>, now: Timestamp) -> bool {
+pub(super) fn is_in_time(kind: SecretKind, secret: &Secret, used: Option<Timestamp>, now: Timestamp) -> bool {
     let since = |time: Timestamp| now.ms().saturating_sub(time.ms());
     let is_used = kind == SecretKind::Token || since(used.unwrap_or(secret.created)) < SESSION_UNUSED_MS;
     is_used && secret.expires.is_none_or(|expires| now < expires)

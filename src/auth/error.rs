@@ -13,6 +13,9 @@ use super::random::RandomError;
 pub enum AuthError {
     #[error("log in first: the name, the password, the session or the token is not valid")]
     Unauthorized,
+    /// Nothing was verified.
+    #[error("too many wrong passwords: try again in {0} s")]
+    Slowed(u64),
     #[error("you have no right to this")]
     Forbidden,
     #[error("there is no such user, grant or secret")]

@@ -34,7 +34,8 @@ impl KnownUsers {
 
     /// The first user is about to be committed.
     pub fn begin_first(&self) {
-        self.0.store(BEGUN, Ordering::SeqCst);
+        let keep_some = |known| (known != SOME).then_some(BEGUN);
+        let _known_before = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, keep_some);
     }
 }
 
@@ -54,6 +55,7 @@ mod tests {
         assert_eq!(known.get(), None);
         known.found(true);
         known.found(false);
+        known.begin_first();
         assert_eq!(known.get(), Some(true));
     }
 }

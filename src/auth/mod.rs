@@ -4,10 +4,12 @@
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
-//! - `users`, `grants`, `secrets`: changes of accounts
+//! - `new_user`, `users`, `grants`, `secrets`: changes of accounts
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
+//! - `verifier`: the passwords that clients send. `remembered`: those that were right within a minute; `slowdown`: wrong
+//!   ones, and `sender`: of whom; `hash_queue`: Argon2 a few at a time
 //! - [`error`]: why something is not allowed
 //!
 //! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was decided:
@@ -22,20 +24,28 @@ pub mod error;
 mod first_user;
 mod grants;
 mod guards;
+mod hash_queue;
+mod new_user;
 pub mod password;
 pub mod random;
+mod remembered;
 pub mod requester;
 mod secrets;
+mod sender;
+mod slowdown;
 mod users;
+mod verifier;
 pub mod ways;
 
 pub use authority::{Authority, Credential};
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};
 pub use grants::GrantOnDir;
+pub use hash_queue::hash_memory;
+pub use new_user::{NewUser, PreparedUser};
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
-pub use users::{NewUser, User, UserChange};
+pub use users::{User, UserChange};
 pub use ways::Ways;
 
 use std::sync::Arc;
@@ -47,7 +57,7 @@ use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::{self, UserName};
 use crate::table::{RowQuery, Tables};
 use first_user::KnownUsers;
-use password::Passwords;
+use verifier::Verifier;
 
 /// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone.
 ///
@@ -55,15 +65,20 @@ use password::Passwords;
 #[derive(Clone)]
 pub struct Auth {
     tables: Tables,
-    passwords: Passwords,
+    verifier: Verifier,
     clock: fn() -> Timestamp,
     known: Arc<KnownUsers>,
 }
 
 impl Auth {
-    /// `clock`: the time now.
+    /// `clock`: the time now. Two passwords are hashed at a time.
     pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
-        Self { tables, passwords: Passwords::default(), clock, known: Arc::default() }
+        Self { tables, verifier: Verifier::new(usize::MAX), clock, known: Arc::default() }
+    }
+
+    /// Hashes passwords with so much memory: [`hash_memory`]. One at a time if it is less than 128 MiB.
+    pub fn with_hash_memory(self, bytes: usize) -> Self {
+        Self { verifier: Verifier::new(bytes), ..self }
     }
 
     /// The same users through another handle of their store: tests watch through it what this one does.

@@ -1,12 +1,9 @@
 //! Passwords: which ones are allowed, and their hashes (Argon2id, RFC 9106, 64 MiB).
 
-use std::sync::Arc;
-
 use argon2::password_hash::{self, PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
+use super::hash_queue::QueueError;
 use super::random::{RandomError, random};
 use crate::schema::account::PasswordHash;
 use crate::schema::path::nfc;
@@ -17,10 +14,8 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 1_024;
 /// Tokens start with it, so no password does.
 pub const TOKEN_PREFIX: &str = "rd_";
-/// Hashes that are computed at a time: each takes 64 MiB and a core.
-const AT_A_TIME: usize = 2;
 
-/// The second recommended choice of RFC 9106: 64 MiB, 3 passes, 4 lanes.
+/// The second recommended choice of RFC 9106: 64 MiB ([`HASH_BYTES`](super::hash_queue::HASH_BYTES)), 3 passes, 4 lanes.
 const MEMORY_KIB: u32 = 64 << 10;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
@@ -35,75 +30,49 @@ pub enum PasswordError {
     TooLong(usize),
     #[error("a password does not start with {TOKEN_PREFIX}: tokens do")]
     Token,
+    #[error("too many passwords are being verified: try again in a few seconds")]
+    Busy,
     #[error("a password could not be hashed: {0}")]
     Failed(String),
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
+impl From<QueueError> for PasswordError {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Full => Self::Busy,
+            QueueError::Failed(cause) => Self::Failed(cause),
+        }
+    }
+}
+
 type Result<T> = std::result::Result<T, PasswordError>;
 
-/// Hashes passwords and verifies them, two at a time. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Passwords {
-    permits: Arc<Semaphore>,
+/// The hash of an [allowed] password, with a random salt.
+pub(super) fn hash(password: &str) -> Result<PasswordHash> {
+    let salt = random::<16>()?;
+    let hash = argon2()?.hash_password_with_salt(password.as_bytes(), &salt).map_err(failed)?;
+    Ok(PasswordHash(hash.to_string()))
 }
 
-impl Default for Passwords {
-    fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(AT_A_TIME)) }
-    }
-}
-
-impl Passwords {
-    /// The hash of a new password.
-    pub async fn hash(&self, password: &str) -> Result<PasswordHash> {
-        let password = allowed(password)?;
-        let salt = random::<16>()?;
-        self.run(move || {
-            let hash = argon2()?.hash_password_with_salt(password.as_bytes(), &salt).map_err(failed)?;
-            Ok(PasswordHash(hash.to_string()))
-        })
-        .await
-    }
-
-    /// Whether the password is the right one. `hash`: none if the user does not exist; that takes as long.
-    pub async fn verify(&self, password: &str, hash: Option<PasswordHash>) -> Result<bool> {
-        // No such password was ever set, and nobody can make the server hash a longer one.
-        let Ok(password) = allowed(password) else { return Ok(false) };
-        self.run(move || {
-            let Some(PasswordHash(hash)) = hash else {
-                let mut unused = [0; 32];
-                argon2()?.hash_password_into(password.as_bytes(), &[0; 16], &mut unused).map_err(failed)?;
-                return Ok(false);
-            };
-            match argon2()?.verify_password(password.as_bytes(), hash.as_str()) {
-                Ok(()) => Ok(true),
-                Err(password_hash::Error::PasswordInvalid) => Ok(false),
-                Err(error) => Err(failed(error)),
-            }
-        })
-        .await
-    }
-
-    async fn run<T, F>(&self, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> Result<T> + Send + 'static,
-    {
-        // The permit goes along: the work runs to its end although its caller has left.
-        let permit = self.permits.clone().acquire_owned().await.map_err(failed)?;
-        let done = spawn_blocking(move || {
-            let done = work();
-            drop(permit);
-            done
-        });
-        done.await.map_err(failed)?
+/// Whether an [allowed] password is the right one. Without a password, since what was sent is not allowed, or without a
+/// stored hash it takes as long.
+pub(super) fn is_right(password: Option<&str>, stored: Option<&PasswordHash>) -> Result<bool> {
+    let (Some(password), Some(PasswordHash(stored))) = (password, stored) else {
+        let mut unused = [0; 32];
+        argon2()?.hash_password_into(password.unwrap_or("").as_bytes(), &[0; 16], &mut unused).map_err(failed)?;
+        return Ok(false);
+    };
+    match argon2()?.verify_password(password.as_bytes(), stored.as_str()) {
+        Ok(()) => Ok(true),
+        Err(password_hash::Error::PasswordInvalid) => Ok(false),
+        Err(error) => Err(failed(error)),
     }
 }
 
-/// The password in the form that is hashed.
-fn allowed(password: &str) -> Result<String> {
+/// The password in the form that is hashed. No other one was ever set, and nobody can make the server hash a longer one.
+pub(super) fn allowed(password: &str) -> Result<String> {
     // Normalisation takes time with the length: at most 3 bytes become 1.
     if password.len() > 3 * LONGEST {
         return Err(PasswordError::TooLong(password.len()));
@@ -142,19 +111,5 @@ mod tests {
         assert_eq!(allowed(&"e\u{301}".repeat(1_025)), Err(PasswordError::TooLong(3_075)));
         assert!(allowed(&"a".repeat(1_024)).is_ok());
         assert_eq!(allowed("rd_1234567890"), Err(PasswordError::Token));
-    }
-
-    #[tokio::test]
-    async fn only_the_right_password_is_verified() {
-        let passwords = Passwords::default();
-        let hash = passwords.hash("sesame, open").await.unwrap();
-        assert!(hash.0.starts_with("$argon2id$v=19$m=65536,t=3,p=4$"), "{}", hash.0);
-        assert_ne!(hash, passwords.hash("sesame, open").await.unwrap(), "the salt is random");
-        assert!(passwords.verify("sesame, open", Some(hash.clone())).await.unwrap());
-        for wrong in ["sesame, Open", "short", "rd_sesame, open", &"a".repeat(5_000)] {
-            assert!(!passwords.verify(wrong, Some(hash.clone())).await.unwrap(), "{wrong}");
-        }
-        assert!(!passwords.verify("sesame, open", None).await.unwrap());
-        assert!(passwords.verify("sesame, open", Some(PasswordHash("?".into()))).await.is_err());
     }
 }

@@ -4,12 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Auth;
-use super::authority::{Authority, Credential, Proof};
+use super::authority::{Authority, Credential};
 use super::decide::{DirChain, Permission};
-use super::error::Result;
+use super::error::{AuthError, Result};
+use super::new_user::PreparedUser;
+use super::users::User;
 use super::ways::Ways;
 use crate::schema::ids::DirId;
 use crate::schema::rights::Right;
+use crate::schema::user_name::UserName;
+use crate::table::Plan;
 
 /// Who asks for an operation of the drive: a user, by what he has proved; nobody, on a drive without users; or the server
 /// itself. Cheap to clone.
@@ -26,6 +30,17 @@ impl Requester {
     /// May do everything, and costs no read: the work of the server itself.
     pub fn unrestricted() -> Self {
         Self(None)
+    }
+
+    /// Adds a new user of his to a plan: [`Auth::plan_user`].
+    pub async fn plan_user(&self, plan: &mut Plan, user: &PreparedUser, home: Option<DirId>) -> Result<User> {
+        let known = self.0.as_ref().ok_or(AuthError::Forbidden)?;
+        known.auth.plan_user(plan, &known.credential, user, home).await
+    }
+
+    /// His name; none if he is no user.
+    pub fn user(&self) -> Option<&UserName> {
+        self.0.as_ref().and_then(|known| known.credential.user())
     }
 
     /// Reads what he may do now. An attempt of a change reads it anew.
@@ -107,6 +122,6 @@ impl Auth {
     /// Someone who has proved nothing. He may do everything as long as there are no users, and each of his changes is
     /// guarded by that. It costs no read once it is known, but a check in each plan.
     pub fn nobody(&self) -> Requester {
-        self.requester(Credential(Proof::Nobody))
+        self.requester(Credential::nobody())
     }
 }

@@ -1,6 +1,9 @@
 //! Logins, sessions and tokens: made, found, ended.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,19 +11,21 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::Auth;
-use super::authority::{Authority, Credential, Proof, SESSION_MS};
+use super::authority::{Authority, Credential, Proof, SESSION_MS, is_in_time};
 use super::error::{AuthError, Result};
 use super::guards;
 use super::password::TOKEN_PREFIX;
 use super::random::random;
+use super::sender::Sender;
+use super::verifier::SentPassword;
 use crate::schema::CF;
-use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile};
+use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, SESSION};
 use crate::schema::ids::SecretId;
 use crate::schema::secret::{self, Scope, Secret, SecretDigest, SecretKind, SecretOwner};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
-use crate::table::{CellCursor, Check, Column, ConditionalRow, PageQuery, Plan, RowQuery};
+use crate::table::{CellCursor, Change, Check, Column, ConditionalRow, PageQuery, Plan, RowQuery};
 
 /// Secrets that are listed at a time.
 const PAGE: usize = 100;
@@ -33,6 +38,8 @@ pub struct NewSecret {
     pub text: String,
     /// Its id.
     pub id: SecretId,
+    /// When it was made.
+    pub created: Timestamp,
     /// What its user has proved with it.
     pub credential: Credential,
 }
@@ -64,6 +71,8 @@ pub struct ListedSecret {
     pub name: String,
     /// When it was made.
     pub created: Timestamp,
+    /// When it was used last, to the hour; none if it never was.
+    pub used: Option<Timestamp>,
     /// From when on it is not valid.
     pub expires: Option<Timestamp>,
     /// None: it may do all that its user may.
@@ -71,14 +80,21 @@ pub struct ListedSecret {
 }
 
 impl Auth {
-    /// Verifies a password. An unknown name, a wrong password and a disabled user are the same error, as late.
-    pub async fn log_in(&self, name: &str, password: &str) -> Result<Credential> {
+    /// Verifies a password that a client has sent from an address. An unknown name, a wrong password and a disabled user are
+    /// the same error, as late.
+    ///
+    /// Errors: [`AuthError::Unauthorized`]; [`AuthError::Slowed`] after too many wrong ones; [`PasswordError::Busy`] if too
+    /// many are sent.
+    ///
+    /// [`PasswordError::Busy`]: super::password::PasswordError::Busy
+    pub async fn log_in(&self, name: &str, password: &str, address: IpAddr, now: Instant) -> Result<Credential> {
         let user = self.known_name(name).await?;
         let stored = match &user {
             Some(user) => self.password_of(user).await?,
             None => None,
         };
-        let is_right = self.passwords.verify(password, stored.clone()).await?;
+        let sent = SentPassword { password, sender: Sender::new(name, address), now };
+        let is_right = self.verifier.verify_sent(sent, stored.clone()).await?;
         match (user, stored) {
             (Some(user), Some(hash)) if is_right => Ok(Credential(Proof::Password { user, hash })),
             _ => Err(AuthError::Unauthorized),
@@ -130,7 +146,8 @@ impl Auth {
             Ok((Plan { prepare, guarded, ..Plan::default() }, ()))
         })
         .await?;
-        Ok(NewSecret { text, id: owner.id, credential: Credential(Proof::Secret { owner: owner.clone(), digest }) })
+        let credential = Credential(Proof::Secret { owner: owner.clone(), digest });
+        Ok(NewSecret { text, id: owner.id, created, credential })
     }
 
     /// Finds the session or token that a client has sent. [`Auth::authority`] tells whether it is still valid.
@@ -184,30 +201,63 @@ impl Auth {
         .await
     }
 
-    /// The sessions or tokens of the user himself or, for an admin, of another one.
+    /// Ends all sessions of the user himself or, for an admin, of another one.
+    pub async fn end_sessions(&self, by: &Credential, of: &UserName) -> Result<()> {
+        let this = self;
+        self.until_committed(|| async move {
+            let authority = this.authority(by).await?;
+            may_list(&authority, of)?;
+            let (_, stamp) = this.user_with_stamp(of).await?;
+            let finish = this.secret_entries_of(of, SESSION, None).await?;
+            let changes = vec![stamp.next().put(), Change::DeleteFamily { family: SESSION }];
+            let (row, checks) = (Grantee::User(of.clone()).key(), vec![stamp.check()]);
+            let mut plan = Plan { finish, ..Plan::default() };
+            guards::add_all(
+                &mut plan,
+                [ConditionalRow { table: account::TABLE, row, checks, changes }, authority.guard()],
+            );
+            Ok((plan, ()))
+        })
+        .await
+    }
+
+    /// The user whose secrets are asked for: the one who asks or, by an admin, another one.
+    ///
+    /// Errors: [`AuthError::NotFound`] if there is no such user; [`AuthError::Forbidden`] to others than admins.
+    pub async fn owner_of_secrets(&self, by: &Credential, named: Option<&str>) -> Result<UserName> {
+        let authority = self.authority(by).await?;
+        let own = authority.user().ok_or(AuthError::Forbidden)?;
+        let Some(named) = named else { return Ok(own.clone()) };
+        match self.known_name(named).await? {
+            Some(name) if authority.is_admin_user() || name == *own => Ok(name),
+            None if authority.is_admin_user() => Err(AuthError::NotFound),
+            _ => Err(AuthError::Forbidden),
+        }
+    }
+
+    /// The sessions or tokens of the user himself or, for an admin, of another one, without those that have ended.
     pub async fn secrets(&self, by: &Credential, of: &UserName, kind: SecretKind) -> Result<Vec<ListedSecret>> {
         let authority = self.authority(by).await?;
-        if !(is_own(&authority, of) || authority.is_admin_user()) {
-            return Err(AuthError::Forbidden);
-        }
+        may_list(&authority, of)?;
         let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let (row, family) = (Grantee::User(of.clone()).key(), kind.family());
         let first = PageQuery { table: account::TABLE, row, family, from, to, limit: PAGE, unchanged: Vec::new() };
         let mut cursor = CellCursor::new(first);
-        let mut found = Vec::new();
+        let (mut found, mut last_uses) = (Vec::new(), HashMap::new());
         while let Some(cells) = cursor.next(&self.tables).await? {
             for cell in cells {
-                let listed = |(id, Secret { name, created, expires, scope, .. })| ListedSecret {
-                    id,
-                    name,
-                    created,
-                    expires,
-                    scope,
-                };
-                found.extend(secret::from_cell(&cell)?.map(listed));
+                found.extend(secret::from_cell(&cell)?);
+                last_uses.extend(secret::use_from_cell(&cell)?);
             }
         }
-        Ok(found)
+        let now = (self.clock)();
+        let listed = |(id, secret): (SecretId, Secret)| {
+            let used = last_uses.get(&id).copied();
+            let is_valid = is_in_time(kind, &secret, used, now);
+            let Secret { name, created, expires, scope, .. } = secret;
+            is_valid.then_some(ListedSecret { id, name, created, used, expires, scope })
+        };
+        Ok(found.into_iter().filter_map(listed).collect())
     }
 }
 
@@ -215,6 +265,11 @@ impl Auth {
 fn may_see(authority: &Authority, of: &UserName, by: &Credential, owner: &SecretOwner) -> Result<()> {
     let is_sent = by.secret() == Some(owner);
     if is_own(authority, of) || authority.is_admin_user() || is_sent { Ok(()) } else { Err(AuthError::Forbidden) }
+}
+
+/// A user lists and ends his own secrets, an admin those of all.
+fn may_list(authority: &Authority, of: &UserName) -> Result<()> {
+    if is_own(authority, of) || authority.is_admin_user() { Ok(()) } else { Err(AuthError::Forbidden) }
 }
 
 fn is_own(authority: &Authority, of: &UserName) -> bool {

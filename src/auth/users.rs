@@ -1,7 +1,7 @@
-//! Users: made, changed, removed, listed. At least one admin who can log in stays, once there was a user.
+//! Users: changed, removed, listed. At least one admin who can log in stays, once there was a user.
 
 use super::Auth;
-use super::authority::{Authority, Credential, Proof, no_users};
+use super::authority::{Authority, Credential, Proof};
 use super::error::{AuthError, Result};
 use super::guards;
 use crate::schema::CF;
@@ -15,21 +15,6 @@ use crate::table::{Change, Check, ConditionalRow, Plan, RowCursor, RowQuery, Row
 
 /// Accounts that are listed at a time.
 const PAGE: usize = 100;
-
-/// A user to be made.
-#[derive(Clone, Debug)]
-pub struct NewUser {
-    /// The name.
-    pub name: String,
-    /// The password.
-    pub password: String,
-    /// The name for people; may be empty.
-    pub display: String,
-    /// Whether he may do everything.
-    pub admin: bool,
-    /// The limits of his usage.
-    pub quota: Quota,
-}
 
 /// What changes of a user; none: it stays.
 #[derive(Clone, Debug, Default)]
@@ -67,59 +52,21 @@ pub struct User {
 }
 
 impl Auth {
-    /// Makes the first user, an admin. From then on nobody does anything without a credential.
-    ///
-    /// Errors: [`AuthError::UsersExist`] if there was ever a user.
-    pub async fn make_first_user(&self, new: NewUser) -> Result<User> {
-        if self.admins().await?.is_some() {
-            return Err(AuthError::UsersExist);
-        }
-        let hash = self.passwords.hash(&new.password).await?;
-        let (name, profile) = self.new_profile(&NewUser { admin: true, ..new })?;
-        self.known.begin_first();
-        let (this, name, profile, hash) = (self, &name, &profile, &hash);
-        self.until_committed(|| async move {
-            if this.admins().await?.is_some() {
-                return Err(AuthError::UsersExist);
-            }
-            let first = ConditionalRow { changes: vec![put_admins(1)], ..no_users() };
-            let guarded = vec![first, name.make_row(), account_row(name, profile, hash)];
-            Ok((Plan { guarded, ..Plan::default() }, new_user(name, profile)))
-        })
-        .await
-    }
-
-    /// Makes a user.
-    ///
-    /// Errors: [`AuthError::NameTaken`] if the name was given before, even to a user who was removed.
-    pub async fn add_user(&self, by: &Credential, new: NewUser) -> Result<User> {
-        self.admin(by).await?;
-        let hash = self.passwords.hash(&new.password).await?;
-        let (name, profile) = self.new_profile(&new)?;
-        let (this, name, profile, hash) = (self, &name, &profile, &hash);
-        self.until_committed(|| async move {
-            let admin = this.admin(by).await?;
-            if this.known_name(name.as_str()).await?.is_some() {
-                return Err(AuthError::NameTaken);
-            }
-            let mut plan = Plan::default();
-            guards::add_all(&mut plan, [name.make_row(), account_row(name, profile, hash), admin.guard()]);
-            guards::add_all(&mut plan, this.count_admins(false, profile.is_enabled_admin()).await?);
-            Ok((plan, new_user(name, profile)))
-        })
-        .await
-    }
-
     /// Changes a user. An admin changes everybody, a user his own display name and, with the old one, his password.
     ///
     /// Errors: [`AuthError::LastAdmin`] if no admin would be left who can log in.
     pub async fn change_user(&self, by: &Credential, name: &str, change: UserChange) -> Result<User> {
         let authority = self.authority(by).await?;
-        let name = self.known_name(name).await?.ok_or(AuthError::NotFound)?;
+        let name = match self.known_name(name).await? {
+            Some(name) => name,
+            None if authority.is_admin_user() => return Err(AuthError::NotFound),
+            // Others do not learn which users there are.
+            None => return Err(AuthError::Forbidden),
+        };
         may_change(&authority, &name, &change)?;
         let hash = match &change.password {
             None => None,
-            Some(password) => Some(self.passwords.hash(password).await?),
+            Some(password) => Some(self.verifier.hash(password).await?),
         };
         let (this, name, change, hash) = (self, &name, &change, &hash);
         self.until_committed(|| async move {
@@ -182,7 +129,7 @@ impl Auth {
         let stored = stored.ok_or(AuthError::Forbidden)?;
         let old = change.old_password.as_deref().ok_or(AuthError::Forbidden)?;
         let hash = value::decode::<PasswordHash>(&stored)?;
-        if !self.passwords.verify(old, Some(hash)).await? {
+        if !self.verifier.verify_own(old, hash).await? {
             return Err(AuthError::Forbidden);
         }
         Ok(Check::Equals(account::password_column(), stored))
@@ -231,7 +178,8 @@ impl Auth {
     pub async fn user(&self, by: &Credential, name: &str) -> Result<User> {
         let authority = self.authority(by).await?;
         let name = self.known_name(name).await?;
-        match name.filter(|name| authority.is_admin() || authority.user() == Some(name)) {
+        let is_own = |name: &UserName| authority.is_for_account() && authority.user() == Some(name);
+        match name.filter(|name| authority.is_admin() || is_own(name)) {
             Some(name) => Ok(self.user_with_stamp(&name).await?.0),
             None if authority.is_admin() => Err(AuthError::NotFound),
             None => Err(AuthError::Forbidden),
@@ -263,13 +211,13 @@ impl Auth {
     }
 
     /// A user who was not removed.
-    async fn user_with_stamp(&self, name: &UserName) -> Result<(User, Stamp)> {
+    pub(super) async fn user_with_stamp(&self, name: &UserName) -> Result<(User, Stamp)> {
         let account = self.account(&Grantee::User(name.clone())).await?;
         account.and_then(|account| user_of(name.clone(), account)).ok_or(AuthError::NotFound)
     }
 
     /// The change of the number of admins who can log in, if one more or one less is.
-    async fn count_admins(&self, before: bool, after: bool) -> Result<Option<ConditionalRow>> {
+    pub(super) async fn count_admins(&self, before: bool, after: bool) -> Result<Option<ConditionalRow>> {
         if before == after {
             return Ok(None);
         }
@@ -282,13 +230,6 @@ impl Auth {
         let checks = vec![Check::Equals(meta::admins_column(), meta::encode_admins(admins))];
         let changes = vec![put_admins(counted)];
         Ok(Some(ConditionalRow { table: meta::TABLE, row: meta::USERS.into(), checks, changes }))
-    }
-
-    fn new_profile(&self, new: &NewUser) -> Result<(UserName, Profile)> {
-        let NewUser { display, admin, quota, .. } = new.clone();
-        let created = (self.clock)();
-        let profile = Profile { admin, disabled: false, removed: false, created, display, quota };
-        Ok((UserName::parse(&new.name)?, profile))
     }
 }
 
@@ -311,26 +252,15 @@ fn changed(profile: Profile, change: &UserChange) -> Profile {
     }
 }
 
-/// Creates the row of an account. There may be a usage in it, of files that were stored before.
-fn account_row(name: &UserName, profile: &Profile, hash: &PasswordHash) -> ConditionalRow {
-    let checks = vec![Check::Absent(account::stamp_column())];
-    let changes = vec![Stamp::FIRST.put(), profile.put(), hash.put()];
-    ConditionalRow { table: account::TABLE, row: key(name), checks, changes }
-}
-
-fn new_user(name: &UserName, profile: &Profile) -> User {
-    User { name: name.clone(), profile: profile.clone(), usage: Usage::default() }
-}
-
 fn user_of(name: UserName, account: Account) -> Option<(User, Stamp)> {
     let profile = account.user()?.clone();
     Some((User { name, profile, usage: account.usage }, account.stamp))
 }
 
-fn put_admins(admins: u64) -> Change {
+pub(super) fn put_admins(admins: u64) -> Change {
     Change::put(CF, meta::ADMINS, meta::encode_admins(admins))
 }
 
-fn key(name: &UserName) -> bytes::Bytes {
+pub(super) fn key(name: &UserName) -> bytes::Bytes {
     Grantee::User(name.clone()).key()
 }

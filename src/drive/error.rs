@@ -48,6 +48,9 @@ pub enum DriveError {
     /// Other requests changed the same rows too often; nothing happened.
     #[error("others are changing the same files: try again")]
     Contended,
+    /// A change of users did not happen.
+    #[error(transparent)]
+    Account(AuthError),
     /// Other requests had all of the memory for too long.
     #[error("there is no memory for this now: try again")]
     NoMemory,
@@ -117,7 +120,7 @@ impl From<AuthError> for DriveError {
             AuthError::Contended => Self::Contended,
             AuthError::Store(error) => error.into(),
             AuthError::Value(error) => error.into(),
-            error => Self::Failed(error.to_string()),
+            error => Self::Account(error),
         }
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them
-//! - `rights`: what a requester may change and see; `seen`: lookups and lists as he sees them
+//! - `rights`: what a requester may change and see; `seen`: lookups and lists as he sees them; `granted`: the directories
+//!   that rights are bound to
 //! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
 //! - `folder_keys`: which index rows are those of the files below a folder
 //! - `background`, `gc`: work that nobody waits for; content files that no name reaches
@@ -31,6 +32,7 @@ mod file_rows;
 mod folder_keys;
 mod gate;
 mod gc;
+mod granted;
 mod index_changes;
 mod metrics;
 pub mod model;
@@ -52,6 +54,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 pub use background::Backoff;
+pub use commit::new_user::Home;
 pub use commit::put::ReceivedUpload;
 pub use error::{DriveError, PutError, Result};
 pub use model::{

@@ -18,7 +18,7 @@ use super::namespace::live_dirs::LiveEpoch;
 use super::namespace::lookup::stat;
 use super::settings::TRIES;
 use crate::auth::{Access, AuthError, DirChain, Permission, Requester, Ways};
-use crate::schema::rights::Right;
+use crate::schema::rights::{Right, Rights as RightSet};
 use crate::schema::{DirId, DrivePath};
 
 /// What a requester may do, as one attempt has read it.
@@ -139,6 +139,19 @@ impl<'a> Rights<'a> {
             },
             Sight::Ways(_, ways) => Ok(self.access.ways(ways.chains()).await? == *ways),
         }
+    }
+
+    /// All rights that he has on the last directory of a path.
+    pub async fn held(&self, chain: &DirChain) -> Result<RightSet> {
+        let mut held = Vec::new();
+        for right in RightSet::ALL.iter() {
+            match self.access.decide(chain, right).await {
+                Ok(_read_only) => held.push(right),
+                Err(AuthError::Forbidden) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(held.into_iter().collect())
     }
 
     /// The chains of all directories on which he may have been given something, in the last one of this chain.

@@ -1,11 +1,13 @@
 //! The drive for one requester: one delegating line for each operation.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::Stream;
 
 use super::commit::copy::CopyOptions;
+use super::commit::new_user::Home;
 use super::commit::put::ReceivedUpload;
 use super::error::{PutError, Result};
 use super::model::{
@@ -15,12 +17,13 @@ use super::model::{
 use super::namespace::Namespace;
 use super::query::stored::TimePage;
 use super::rooms::Rooms;
-use super::{commit, query, seen, subtree};
-use crate::auth::Requester;
+use super::{commit, granted, query, seen, subtree};
+use crate::auth::{DirChain, PreparedUser, Requester, User};
 use crate::budget::Budget;
 use crate::content::Body;
 use crate::schema::dir::FileEntry;
-use crate::schema::{DrivePath, FileId, Timestamp};
+use crate::schema::rights::Rights;
+use crate::schema::{DirId, DrivePath, FileId, Timestamp};
 
 /// The drive as one requester sees it. What he may not read is as if it were missing; each change is decided, and guarded,
 /// by his rights. Cheap to clone.
@@ -43,6 +46,26 @@ impl UserDrive {
     /// The file or directory at a path.
     pub async fn stat(&self, path: &DrivePath) -> Result<Node> {
         seen::stat(self.namespace(), &self.requester, path).await
+    }
+
+    /// The directories of the path of one that is there, for a change of the rights on it.
+    pub async fn chain(&self, path: &DrivePath) -> Result<DirChain> {
+        granted::chain(self.namespace(), &self.requester, path).await
+    }
+
+    /// The directories on which the requester has rights of his own, each with all rights that he has there, by path.
+    pub async fn rights(&self) -> Result<Vec<(DrivePath, Rights)>> {
+        granted::rights(self.namespace(), &self.requester).await
+    }
+
+    /// Where these directories are, as far as the requester may read there.
+    pub async fn paths(&self, dirs: &[DirId]) -> Result<HashMap<DirId, DrivePath>> {
+        granted::paths(self.namespace(), &self.requester, dirs).await
+    }
+
+    /// Makes a user and his home. The requester is an admin, or nobody for the first user.
+    pub async fn make_user(&self, user: PreparedUser, home: Home) -> Result<User> {
+        commit::new_user::make_user(&self.rooms.committer, &self.requester, user, home).await
     }
 
     /// A page of the children of a directory.

@@ -22,6 +22,7 @@ pub struct HttpMetrics {
     pub panics: Counter,
     /// Times that a request has read damaged rows or content.
     pub damage: Counter,
+    logins: Family<LoginLabels, Counter>,
     pub connections: ConnectionMetrics,
 }
 
@@ -46,6 +47,11 @@ struct ResponseLabels {
     route: &'static str,
     method: &'static str,
     status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LoginLabels {
+    result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,6 +80,7 @@ impl HttpMetrics {
             sent: Counter::default(),
             panics: Counter::default(),
             damage: Counter::default(),
+            logins: Family::default(),
             connections: ConnectionMetrics::default(),
         };
         let http = registry.sub_registry_with_prefix("rowdrive_http");
@@ -84,6 +91,10 @@ impl HttpMetrics {
         http.register("received_bytes", "Bytes of bodies that came", metrics.received.clone());
         http.register("sent_bytes", "Bytes of bodies that were sent", metrics.sent.clone());
         http.register("panics", "Handlers that panicked: a fault of the program", metrics.panics.clone());
+        for result in ["right", "wrong", "slowed"] {
+            let _from_the_start = metrics.logins.get_or_create(&LoginLabels { result });
+        }
+        http.register("logins", "Logins, and credentials that were refused", metrics.logins.clone());
         http.register("connections", "Connections open", metrics.connections.open.clone());
         http.register("connections_accepted", "Connections taken", metrics.connections.accepted.clone());
         let help = "Connections that the server closed for its own sake";
@@ -96,6 +107,11 @@ impl HttpMetrics {
     pub fn start_request(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
+    }
+
+    /// `result`: `right`, `wrong` or `slowed`.
+    pub fn login(&self, result: &'static str) {
+        self.logins.get_or_create(&LoginLabels { result }).inc();
     }
 
     pub fn answered(&self, route: &'static str, method: &Method, status: StatusCode, took: Duration) {
@@ -113,7 +129,7 @@ impl ConnectionMetrics {
 
 /// Clients may send any word as a method; only known ones become a label.
 fn name(method: &Method) -> &'static str {
-    let known = [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::DELETE, Method::OPTIONS];
-    let names = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"];
+    let known = [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE, Method::OPTIONS];
+    let names = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"];
     known.iter().zip(names).find(|(known, _)| *known == method).map_or("other", |(_, name)| name)
 }

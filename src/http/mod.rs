@@ -32,4 +32,5 @@ pub use callers::Callers;
 pub use options::{Limits, Options};
 pub use router::{router, routes};
 pub use serve::Service;
+pub use server::Peer;
 pub use server::tls::{Tls, TlsError};

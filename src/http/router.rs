@@ -28,7 +28,8 @@ use super::options::Options;
 use super::response::problem::Problem;
 use super::routes::pattern;
 use super::routes::{
-    by_name, by_time, delete, download, health, metrics, move_copy, openapi, stat, swagger_ui, upload,
+    by_name, by_time, delete, download, grants, health, metrics, move_copy, openapi, session, sessions, stat,
+    swagger_ui, tokens, upload, users,
 };
 use crate::api::problem::ProblemKind;
 use crate::auth::Auth;
@@ -141,6 +142,7 @@ impl Table {
             .get(pattern::FIND, Callers::Users, by_name::get)
             .post(pattern::MOVE, Callers::Users, move_copy::move_to)
             .post(pattern::COPY, Callers::Users, move_copy::copy_to)
+            .with_accounts()
             .get(pattern::HEALTHZ, Callers::Everyone, health::alive)
             .get(pattern::READYZ, Callers::Everyone, health::ready)
             .get(pattern::METRICS, Callers::Admins, metrics::get)
@@ -148,6 +150,45 @@ impl Table {
             .get(pattern::DOCS, Callers::Users, swagger_ui::to_page)
             .get(pattern::DOCS_PAGE, Callers::Users, swagger_ui::page)
             .get(pattern::DOCS_ASSET, Callers::Users, swagger_ui::asset)
+    }
+
+    /// Who sends a request, and users and their rights.
+    fn with_accounts(self) -> Self {
+        let session = Methods::default()
+            .on(Method::GET, Callers::Users, session::get)
+            .on(Method::POST, Callers::Everyone, session::log_in)
+            .on(Method::DELETE, Callers::Users, session::log_out);
+        let sessions = Methods::default().on(Method::GET, Callers::Users, sessions::get).on(
+            Method::DELETE,
+            Callers::Users,
+            sessions::delete_all,
+        );
+        let users = Methods::default().on(Method::GET, Callers::Admins, users::get).on(
+            Method::POST,
+            Callers::Admins,
+            users::make,
+        );
+        let user = Methods::default()
+            .on(Method::GET, Callers::Users, users::get_one)
+            .on(Method::PATCH, Callers::Users, users::change)
+            .on(Method::DELETE, Callers::Admins, users::remove);
+        let grants = Methods::default()
+            .on(Method::GET, Callers::Users, grants::get)
+            .on(Method::PUT, Callers::Users, grants::put)
+            .on(Method::DELETE, Callers::Users, grants::delete);
+        let tokens = Methods::default().on(Method::GET, Callers::Users, tokens::get).on(
+            Method::POST,
+            Callers::Users,
+            tokens::make,
+        );
+        self.route(pattern::SESSION, session)
+            .route(pattern::SESSIONS, sessions)
+            .route(pattern::SESSIONS_ID, Methods::default().on(Method::DELETE, Callers::Users, sessions::delete))
+            .route(pattern::USERS, users)
+            .route(pattern::USERS_NAME, user)
+            .route(pattern::GRANTS, grants)
+            .route(pattern::TOKENS, tokens)
+            .route(pattern::TOKENS_ID, Methods::default().on(Method::DELETE, Callers::Users, tokens::delete))
     }
 
     fn get<H: Handler<T, App>, T: 'static>(self, pattern: &'static str, callers: Callers, handler: H) -> Self {

@@ -200,6 +200,11 @@ pub fn on_dir(dir: DirId) -> RowRange {
     RowRange::prefix(&[BY_DIR, dir.0.as_bytes()].concat())
 }
 
+/// The rows of all grants, by directory.
+pub fn on_any_dir() -> RowRange {
+    RowRange::prefix(BY_DIR)
+}
+
 /// The rows of all grants that this giver has given.
 pub fn given_by(giver: &Giver) -> RowRange {
     RowRange::prefix(&[BY_GIVER, giver.text().as_bytes(), &[0]].concat())

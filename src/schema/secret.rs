@@ -206,6 +206,13 @@ pub fn from_cell(cell: &Cell) -> Result<Option<(SecretId, Secret)>, ValueError> 
     Ok(Some((SecretId(id), Secret::decode(&cell.value)?)))
 }
 
+/// The id of the secret and the time in a cell of one of the families; none if the cell is a secret.
+pub fn use_from_cell(cell: &Cell) -> Result<Option<(SecretId, Timestamp)>, ValueError> {
+    let Some(id) = cell.qualifier.strip_prefix(USED) else { return Ok(None) };
+    let id = Uuid::from_slice(id).map_err(|_| ValueError::Damaged { what: "qualifier of a secret's last use" })?;
+    Ok(Some((SecretId(id), decode_used(&cell.value)?)))
+}
+
 fn qualifier(cell: &[u8], id: SecretId) -> Bytes {
     [cell, id.0.as_bytes()].concat().into()
 }

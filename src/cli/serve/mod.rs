@@ -114,7 +114,7 @@ fn host(text: &str) -> Result<String, &'static str> {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
-        "it listens on loopback addresses only, as 127.0.0.1, since it knows no users yet: on {0} everyone with \
+        "it listens on loopback addresses only, as 127.0.0.1, since a new drive has no users: on {0} everyone with \
          access to this machine could read and change every file"
     )]
     Foreign(SocketAddr),

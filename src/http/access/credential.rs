@@ -1,5 +1,8 @@
 //! The credential that a request sends: in `Authorization`, else in the cookie of a session.
 
+use std::net::IpAddr;
+use std::time::Instant;
+
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use base64::Engine;
@@ -7,11 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::auth::password::TOKEN_PREFIX;
 use crate::auth::{Auth, AuthError, Credential};
+use crate::http::response::cookie;
 use crate::schema::secret::SecretKind;
 use crate::schema::user_name::UserName;
-
-/// The cookie of a session, without TLS.
-const COOKIE_NAME: &str = "rowdrive";
 
 /// A credential as it was sent; nothing is verified.
 pub enum Presented {
@@ -32,10 +33,10 @@ pub enum Presented {
 
 impl Presented {
     /// `Authorization` goes before the cookie, also if it is wrong.
-    pub fn parse(headers: &HeaderMap) -> Self {
+    pub fn parse(headers: &HeaderMap, is_secure: bool) -> Self {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
-            (None, _) => session(headers),
+            (None, _) => session(headers, is_secure),
             (Some(value), None) => value.to_str().ok().and_then(authorization).unwrap_or(Self::Invalid),
             _ => Self::Invalid,
         }
@@ -46,11 +47,23 @@ impl Presented {
         matches!(self, Self::Session(_))
     }
 
-    /// Verifies the password, or finds the session or token.
-    pub async fn find(&self, auth: &Auth) -> Result<Credential, AuthError> {
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    /// The name that was sent.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Password { name, .. } | Self::Token { name, .. } => Some(name),
+            Self::Nothing | Self::Invalid | Self::Session(_) => None,
+        }
+    }
+
+    /// `address`: where the request comes from. Verifies the password, or finds the session or token.
+    pub async fn find(&self, auth: &Auth, address: IpAddr) -> Result<Credential, AuthError> {
         match self {
             Self::Nothing | Self::Invalid => Err(AuthError::Unauthorized),
-            Self::Password { name, password } => auth.log_in(name, password).await,
+            Self::Password { name, password } => auth.log_in(name, password, address, Instant::now()).await,
             Self::Token { name, text } => {
                 let token = find(auth, text, SecretKind::Token).await?;
                 if name.is_empty() || is_of(&token, name) { Ok(token) } else { Err(AuthError::Unauthorized) }
@@ -94,12 +107,39 @@ fn authorization(value: &str) -> Option<Presented> {
 }
 
 /// The session of a cookie (RFC 6265). Two of them are none: one may be of another server on the same host.
-fn session(headers: &HeaderMap) -> Presented {
+fn session(headers: &HeaderMap, is_secure: bool) -> Presented {
     let pairs = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(';'));
-    let mut found = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == COOKIE_NAME);
+    let mut found =
+        pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == cookie::name(is_secure));
     match (found.next(), found.next()) {
         (None, _) => Presented::Nothing,
         (Some((_, text)), None) => Presented::Session(text.to_owned()),
         _ => Presented::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    /// A cookie of the other name may be one that another server on this host has set.
+    #[test]
+    fn a_session_is_in_the_cookie_of_its_connection() {
+        for (cookie, is_secure, session) in [
+            ("__Host-rowdrive=s", true, Some("s")),
+            ("rowdrive=s", true, None),
+            ("rowdrive=s", false, Some("s")),
+            ("__Host-rowdrive=s", false, None),
+            ("rowdrive=t; __Host-rowdrive=s", true, Some("s")),
+        ] {
+            let headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(cookie))]);
+            let found = match Presented::parse(&headers, is_secure) {
+                Presented::Session(text) => Some(text),
+                _ => None,
+            };
+            assert_eq!(found.as_deref(), session, "{cookie} {is_secure}");
+        }
     }
 }

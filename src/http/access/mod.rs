@@ -6,20 +6,41 @@
 mod browser;
 mod credential;
 
-use axum::http::{HeaderMap, Method};
+use std::net::IpAddr;
 
+use axum::extract::Request;
+use axum::http::{Extensions, HeaderMap, Method};
+
+use super::app::App;
 use super::callers::Callers;
+use super::request::audit::{address, note_refusal};
+use super::request::requester::is_secure;
 use super::response::problem::{Problem, Result};
 use crate::auth::{Auth, AuthError, Credential};
 pub use browser::challenge;
 use credential::Presented;
+
+/// A request without its body.
+#[derive(Clone, Copy)]
+pub struct Sent<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    extensions: &'a Extensions,
+}
+
+impl<'a> Sent<'a> {
+    pub fn of(request: &'a Request) -> Self {
+        Self { method: request.method(), headers: request.headers(), extensions: request.extensions() }
+    }
+}
 
 /// Decides whether a request may reach its handler. Returns what it has proved: nothing on a drive without users, or if
 /// its route is for everyone.
 ///
 /// A stranger gets the same answer for what he may not see as for what there is not, and for a name without user as for a
 /// wrong password.
-pub async fn admit(auth: &Auth, callers: Callers, method: &Method, headers: &HeaderMap) -> Result<Option<Credential>> {
+pub async fn admit(app: &App, callers: Callers, sent: Sent<'_>) -> Result<Option<Credential>> {
+    let (auth, Sent { method, headers, extensions }) = (&app.auth, sent);
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Everyone && !is_foreign {
         return Ok(None);
@@ -28,14 +49,19 @@ pub async fn admit(auth: &Auth, callers: Callers, method: &Method, headers: &Hea
         // Everyone is nobody: what a client says of himself is not verified.
         return Ok(None);
     }
-    let presented = Presented::parse(headers);
+    let presented = Presented::parse(headers, is_secure(extensions));
     if is_foreign || (presented.is_cookie() && browser::lacks_origin(method, headers)) {
         return Err(browser::refused());
     }
     if callers == Callers::Everyone {
         return Ok(None);
     }
-    let (credential, is_admin) = verify(auth, &presented).await?;
+    let verified = verify(auth, &presented, address(extensions)).await;
+    let (credential, is_admin) = verified.inspect_err(|error| {
+        if !presented.is_nothing() {
+            note_refusal(app, error, presented.name(), extensions);
+        }
+    })?;
     if callers == Callers::Admins && !is_admin {
         return Err(Problem::forbidden());
     }
@@ -47,8 +73,12 @@ pub async fn admit(auth: &Auth, callers: Callers, method: &Method, headers: &Hea
 }
 
 /// What a request has proved, if that holds now, and whether its user is an admin by it.
-async fn verify(auth: &Auth, presented: &Presented) -> std::result::Result<(Credential, bool), AuthError> {
-    let credential = presented.find(auth).await?;
+async fn verify(
+    auth: &Auth,
+    presented: &Presented,
+    address: IpAddr,
+) -> std::result::Result<(Credential, bool), AuthError> {
+    let credential = presented.find(auth, address).await?;
     let authority = auth.authority(&credential).await?;
     Ok((credential, authority.is_admin()))
 }

@@ -110,8 +110,7 @@ pub async fn handle<F: Future<Output = Response>>(
 async fn authorize(request: &mut Request, app: &App, pattern: Option<&str>, line: &mut LogLine) -> problem::Result<()> {
     host_check::check(request, &app.options.hosts)?;
     let callers = app.callers.of(pattern, request.method());
-    let (method, headers) = (request.method().clone(), request.headers());
-    let credential = access::admit(&app.auth, callers, &method, headers).await?;
+    let credential = access::admit(app, callers, access::Sent::of(request)).await?;
     if let Some(credential) = &credential {
         line.note_caller(credential);
     }

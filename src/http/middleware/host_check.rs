@@ -9,12 +9,12 @@ use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, Version};
 
 use crate::api::problem::ProblemKind;
+use crate::http::request::host::HostPort;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::server::{AmbiguousFraming, Secure};
 
 /// Bytes of a request's target.
 const TARGET_BYTES: usize = 16 * 1024;
-const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// `hosts`: the host names of the server besides the loopback names.
 pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
@@ -81,8 +81,8 @@ fn check_host(request: &Request, hosts: &[String]) -> Result<HostPort> {
 
 fn check_name(text: &str, hosts: &[String]) -> Result<HostPort> {
     let authority = HostPort::parse(text).ok_or_else(|| Problem::malformed("The Host header is not a host name."))?;
-    let named = |name: &str| name.eq_ignore_ascii_case(&authority.name);
-    if LOOPBACK.iter().any(|n| named(n)) || hosts.iter().any(|n| named(n)) {
+    let named = |name: &String| name.eq_ignore_ascii_case(&authority.name);
+    if authority.is_loopback() || hosts.iter().any(named) {
         return Ok(authority);
     }
     Err(Problem::new(
@@ -113,32 +113,6 @@ fn is_same_origin(origin: &str, host: &HostPort, is_secure: bool) -> bool {
     };
     HostPort::parse(rest)
         .is_some_and(|o| o.name == host.name && o.port.unwrap_or(default) == host.port.unwrap_or(default))
-}
-
-/// A host and perhaps a port.
-#[derive(Debug, PartialEq, Eq)]
-struct HostPort {
-    /// In lower case.
-    name: String,
-    port: Option<u16>,
-}
-
-impl HostPort {
-    fn parse(text: &str) -> Option<Self> {
-        let end = match text.strip_prefix('[') {
-            Some(rest) => rest.find(']')? + 2,
-            None => text.find(':').unwrap_or(text.len()),
-        };
-        let (name, rest) = text.split_at_checked(end)?;
-        let port = match rest {
-            "" | ":" => None,
-            _ => {
-                let digits = rest.strip_prefix(':').filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
-                Some(digits.parse().ok()?)
-            }
-        };
-        Some(Self { name: name.to_ascii_lowercase(), port })
-    }
 }
 
 #[cfg(test)]

@@ -98,19 +98,24 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
 
 /// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
 pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<T> {
+    json_within(app, headers, body, JSON_BYTES).await
+}
+
+/// As [`json`], of a body of so many bytes at most.
+pub async fn json_within<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
     let essence = single_header(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
     if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
         return Err(Problem::new(ProblemKind::MediaType, "Send the body as Content-Type: application/json."));
     }
-    let length = declared(headers, Some(JSON_BYTES))?.unwrap_or(JSON_BYTES);
+    let length = declared(headers, Some(limit))?.unwrap_or(limit);
     let _permit = memory::take(app, length as usize).await?;
     let digests = Digests::parse(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();
     while let Some(piece) = pieces.next().await {
         let piece: Bytes = piece.map_err(|error| broken(&error))?;
-        if (text.len() + piece.len()) as u64 > JSON_BYTES {
-            return Err(Problem::too_large(JSON_BYTES));
+        if (text.len() + piece.len()) as u64 > limit {
+            return Err(Problem::too_large(limit));
         }
         text.extend_from_slice(&piece);
     }

@@ -4,13 +4,18 @@
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
 //! - [`condition`]: its preconditions (RFC 9110 section 13)
 //! - [`digest`]: the client's digest of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
+//! - [`host`]: the host that it names, and whether it comes from this machine itself
 //! - [`requester`]: who asks, and the drive as he sees it; [`identity`]: the creator of what it makes
+//! - [`account`]: users and rights; [`audit`]: the log of what is done with them
 //! - [`body`]: JSON bodies and uploads
 //! - [`tar`]: a body that is a tar
 
+pub mod account;
+pub mod audit;
 pub mod body;
 pub mod condition;
 pub mod digest;
+pub mod host;
 pub mod identity;
 pub mod path;
 pub mod query;
@@ -22,7 +27,7 @@ pub use condition::Preconditions;
 pub use identity::Creator;
 pub use path::Target;
 pub use query::Params;
-pub use requester::drive_of;
+pub use requester::{Proved, drive_of};
 
 use axum::http::{HeaderMap, HeaderName};
 

@@ -1,10 +1,13 @@
 //! The parts of a response: JSON, headers, cursors, and problems.
 
+pub mod account;
+pub mod cookie;
 pub mod cursor;
 pub mod entry;
 pub mod headers;
 pub mod http_date;
 pub mod json;
+pub mod list;
 pub mod memory;
 pub mod page;
 pub mod problem;

@@ -129,7 +129,7 @@ impl PageWriter {
 const LINKED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
 
 /// The link to the next page (RFC 8288): this request, path-absolute, with another cursor.
-fn next_link(uri: &Uri, cursor: &str) -> String {
+pub(super) fn next_link(uri: &Uri, cursor: &str) -> String {
     let is_cursor = |part: &&str| percent_decode_str(part.split('=').next().unwrap_or_default()).eq(*b"cursor");
     let kept = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty() && !is_cursor(part));
     let cursor = ["cursor=", cursor].concat();

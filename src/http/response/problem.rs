@@ -17,7 +17,6 @@ use tracing::{Level, Span};
 use uuid::Uuid;
 
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
-use crate::auth::AuthError;
 use crate::content::ContentError;
 use crate::drive::DriveError;
 use crate::schema::PathError;
@@ -86,6 +85,19 @@ impl Problem {
         )
     }
 
+    /// 409 for what is about users, on a drive without them.
+    pub fn no_users() -> Self {
+        Self::new(ProblemKind::NoUsers, "This drive has no users, and everyone who reaches it may do everything.")
+    }
+
+    /// 429 for so many seconds.
+    pub fn slowed(seconds: u64) -> Self {
+        let detail =
+            "Too many wrong passwords were sent: wait as long as Retry-After says. A token or a session works.";
+        let header = Some((RETRY_AFTER, HeaderValue::from(seconds)));
+        Self { header, ..Self::new(ProblemKind::TooManyAttempts, detail) }
+    }
+
     pub fn forbidden() -> Self {
         Self::new(ProblemKind::Forbidden, "You have no right to this: ask whoever may share the directory.")
     }
@@ -132,7 +144,7 @@ impl Problem {
     }
 
     /// Rows or content are not as they were written.
-    fn damaged(cause: &dyn std::fmt::Debug) -> Self {
+    pub fn damaged(cause: &dyn std::fmt::Debug) -> Self {
         let problem = Self::new(
             ProblemKind::Damaged,
             "What this asks for cannot be read back as it was stored. Tell the operator this request's id; the rest of \
@@ -273,6 +285,7 @@ impl From<DriveError> for Problem {
                 ProblemKind::PathTooLong,
                 "Something in the directory would have a path of over 4,096 bytes or 128 levels: choose a shorter target.",
             ),
+            DriveError::Account(error) => error.into(),
             DriveError::Path(error) => error.into(),
             DriveError::NoMemory => Self::no_memory(),
             DriveError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same files: try again."),
@@ -288,19 +301,6 @@ impl From<DriveError> for Problem {
             ),
             DriveError::Damaged(_) | DriveError::Value(_) => Self::damaged(&error),
             DriveError::Failed(_) => Self::internal(&error),
-        }
-    }
-}
-
-/// An error of reading accounts.
-impl From<AuthError> for Problem {
-    fn from(error: AuthError) -> Self {
-        match error {
-            AuthError::Unauthorized => Self::unauthorized(),
-            AuthError::Forbidden => Self::forbidden(),
-            AuthError::Store(error) => DriveError::from(error).into(),
-            AuthError::Value(_) => Self::damaged(&error),
-            other => Self::internal(&other),
         }
     }
 }

@@ -5,7 +5,10 @@ use utoipa::openapi::path::{HttpMethod, Operation, Parameter};
 use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{by_name, by_time, delete, download, health, list, metrics, move_copy, stat, upload};
+use super::{
+    by_name, by_time, delete, download, grants, health, list, metrics, move_copy, session, sessions, stat, tokens,
+    upload, users,
+};
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::http::response::json;
 use crate::http::response::problem::Result;
@@ -30,6 +33,23 @@ use crate::http::response::problem::Result;
         move_copy::copy_to,
         by_time::get,
         by_name::get,
+        session::get,
+        session::log_in,
+        session::log_out,
+        sessions::get,
+        sessions::delete_all,
+        sessions::delete,
+        users::get,
+        users::make,
+        users::get_one,
+        users::change,
+        users::remove,
+        grants::get,
+        grants::put,
+        grants::delete,
+        tokens::get,
+        tokens::make,
+        tokens::delete,
         health::alive,
         health::ready,
         metrics::get
@@ -38,6 +58,7 @@ use crate::http::response::problem::Result;
     tags(
         (name = "files", description = "Files and directories"),
         (name = "queries", description = "Files by time and by name"),
+        (name = "access", description = "Users, and who may do what"),
         (name = "operating", description = "How the server is")
     ),
     modifiers(&Heads, &Problems, &Root)
@@ -89,11 +110,17 @@ const ALWAYS: [ProblemKind; 6] = [
     ProblemKind::Busy,
 ];
 /// Problems of operations that read files or directories.
-const READING: [ProblemKind; 4] =
-    [ProblemKind::Unauthorized, ProblemKind::Forbidden, ProblemKind::NotFound, ProblemKind::Precondition];
-/// Problems of operations that change them.
-const WRITING: [ProblemKind; 9] = [
+const READING: [ProblemKind; 5] = [
     ProblemKind::Unauthorized,
+    ProblemKind::TooManyAttempts,
+    ProblemKind::Forbidden,
+    ProblemKind::NotFound,
+    ProblemKind::Precondition,
+];
+/// Problems of operations that change them.
+const WRITING: [ProblemKind; 10] = [
+    ProblemKind::Unauthorized,
+    ProblemKind::TooManyAttempts,
     ProblemKind::ForeignOrigin,
     ProblemKind::NotFound,
     ProblemKind::Exists,
@@ -109,12 +136,15 @@ impl Modify for Problems {
         for item in api.paths.paths.values_mut() {
             let reads = [item.get.as_mut(), item.head.as_mut()].into_iter().flatten();
             reads.for_each(|operation| add(operation, &READING));
-            let writes = [item.put.as_mut(), item.post.as_mut(), item.delete.as_mut()].into_iter().flatten();
+            let writes = [item.put.as_mut(), item.post.as_mut(), item.patch.as_mut(), item.delete.as_mut()]
+                .into_iter()
+                .flatten();
             writes.for_each(|operation| add(operation, &WRITING));
         }
         // It is the one operation of operating that is not for everyone.
         if let Some(metrics) = api.paths.paths.get_mut("/metrics").and_then(|item| item.get.as_mut()) {
-            [ProblemKind::Unauthorized, ProblemKind::Forbidden].into_iter().for_each(|kind| describe(metrics, kind));
+            let kinds = [ProblemKind::Unauthorized, ProblemKind::TooManyAttempts, ProblemKind::Forbidden];
+            kinds.into_iter().for_each(|kind| describe(metrics, kind));
         }
         for path in ["/v1/fs/{path}", "/v1/fs/{path}/"] {
             if let Some(upload) = api.paths.paths.get_mut(path).and_then(|item| item.put.as_mut()) {
@@ -125,10 +155,18 @@ impl Modify for Problems {
 }
 
 fn add(operation: &mut Operation, kinds: &[ProblemKind]) {
-    let operating = operation.tags.iter().flatten().any(|tag| tag == "operating");
+    let operating = has_tag(operation, "operating");
     for kind in ALWAYS.iter().chain(kinds.iter().filter(|_| !operating)) {
         describe(operation, *kind);
     }
+    // Without users.
+    if has_tag(operation, "access") {
+        describe(operation, ProblemKind::Exists);
+    }
+}
+
+fn has_tag(operation: &Operation, name: &str) -> bool {
+    operation.tags.iter().flatten().any(|tag| tag == name)
 }
 
 fn describe(operation: &mut Operation, kind: ProblemKind) {
@@ -138,6 +176,9 @@ fn describe(operation: &mut Operation, kind: ProblemKind) {
         ProblemKind::Unauthorized => "The drive has users, and no valid credential was sent",
         ProblemKind::Forbidden => "The user has no right to this, or a page of another site asks",
         ProblemKind::ForeignOrigin => "The user has no right to this, or it is a write from another site",
+        ProblemKind::Exists if has_tag(operation, "access") => {
+            "The drive has no users, the name was given before, the home is there, or no admin would be left"
+        }
         ProblemKind::Exists => "Something else stands at the path or above it, or the directory is not empty",
         ProblemKind::Busy => "The server is busy or shutting down, or the outcome is not known: see Retry-After",
         _ => kind.title(),

@@ -7,6 +7,7 @@
 //!   requests whose end two programs may see differently
 //! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
 //!   responses; [`http2_socket`]: its bytes
+//! - [`peer`]: the address that a request comes from
 //! - [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
 //! - [`final_response`]: a response outside of any request
 
@@ -22,6 +23,7 @@ mod handshake;
 mod http2;
 mod http2_body;
 mod http2_socket;
+mod peer;
 mod stream_task;
 mod streams;
 pub(super) mod tls;
@@ -38,6 +40,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 pub(super) use connection::{AmbiguousFraming, App, Secure};
+pub use peer::Peer;
 
 use crate::api::problem::ProblemKind;
 use crate::budget::Budget;
@@ -49,6 +52,7 @@ use connection::ConnectionContext;
 use connection_limit::{ConnectionLimit, ConnectionSlot};
 use final_response::FinalResponses;
 use handshake::{HandshakeError, is_http2, shake_hands};
+use peer::WithPeer;
 use tls::Tls;
 use write_timeout::ClientSocket;
 
@@ -100,7 +104,8 @@ where
         tokio::select! {
             at_once = &mut shutdown => break at_once,
             (stream, from) = accept(&listener, &server.slots, &mut backoff) => {
-                connections.spawn(server.clone().run(stream, from.ip(), app.clone(), ended.clone()));
+                let app = WithPeer::new(app.clone(), from.ip());
+                connections.spawn(server.clone().run(stream, from.ip(), app, ended.clone()));
             }
             Some(_) = connections.join_next() => {}
             _ = tick.tick(), if !connections.is_empty() => {}

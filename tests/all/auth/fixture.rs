@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 
-use rowdrive::auth::{Auth, Credential, DirChain, NewSecret, NewToken, NewUser, Permission};
+use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewToken, NewUser, Permission};
 use rowdrive::check::{CheckSummary, Finding};
 use rowdrive::drive::{Drive, Node};
 use rowdrive::engines::memory::Memory;
@@ -71,6 +72,11 @@ pub fn grantee(name: &str) -> Grantee {
     Grantee::User(user(name))
 }
 
+/// Logs in from an address of its own.
+pub async fn log_in(auth: &Auth, name: &str, password: &str) -> Result<Credential, AuthError> {
+    auth.log_in(name, password, [10, 0, 0, 1].into(), Instant::now()).await
+}
+
 pub fn new_user(name: &str) -> NewUser {
     let (name, password) = (name.to_owned(), PASSWORD.to_owned());
     NewUser { name, password, display: String::new(), admin: false, quota: Quota::default() }
@@ -97,7 +103,7 @@ impl World {
     }
 
     pub async fn session(&self, name: &str) -> NewSecret {
-        let login = self.auth.log_in(name, PASSWORD).await.unwrap();
+        let login = log_in(&self.auth, name, PASSWORD).await.unwrap();
         self.auth.make_session(&login).await.unwrap()
     }
 

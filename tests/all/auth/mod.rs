@@ -2,6 +2,7 @@
 //!
 //! - `fixture`: a drive with users, and a clock that the test sets
 //! - `users`, `secrets`, `grants`: changes of accounts
+//! - `logins`: which passwords are slowed
 //! - `races`: two changes at once, in every order of their calls
 //! - `check`: damage of accounts is found and mended
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
@@ -16,8 +17,9 @@ mod callers;
 mod check;
 mod decide;
 mod drive_races;
-mod fixture;
+pub mod fixture;
 mod grants;
+mod logins;
 mod races;
 mod secrets;
 mod users;

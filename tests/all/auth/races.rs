@@ -12,7 +12,7 @@ use rowdrive::schema::rights::Rights;
 use rowdrive::schema::secret::{self, SecretKind};
 use rowdrive::table::{RowCursor, RowQuery, RowRange, Store, Tables};
 
-use super::fixture::{ADMIN, PASSWORD, grantee, new_user, now, user};
+use super::fixture::{ADMIN, PASSWORD, grantee, log_in, new_user, now, user};
 use crate::stepwise::Stepwise;
 
 /// A store with two admins and a user.
@@ -40,11 +40,11 @@ impl Base {
         let memory = empty().await;
         let auth = auth(memory.clone()).await;
         auth.make_first_user(new_user(ADMIN)).await.unwrap();
-        let admin = auth.log_in(ADMIN, PASSWORD).await.unwrap();
+        let admin = log_in(&auth, ADMIN, PASSWORD).await.unwrap();
         auth.add_user(&admin, NewUser { admin: true, ..new_user("eva") }).await.unwrap();
         auth.add_user(&admin, new_user("tom")).await.unwrap();
-        let eva = auth.log_in("eva", PASSWORD).await.unwrap();
-        let login = auth.log_in("tom", PASSWORD).await.unwrap();
+        let eva = log_in(&auth, "eva", PASSWORD).await.unwrap();
+        let login = log_in(&auth, "tom", PASSWORD).await.unwrap();
         Self { store: (*memory).clone(), admin, eva, login }
     }
 }
@@ -241,7 +241,7 @@ async fn of_two_first_users_one_is_made() {
     let change: Run<_> = Box::new(|auth| Box::pin(async move { auth.make_first_user(new_user("tom")).await }));
     let rival: Rival = Arc::new(|auth| Box::pin(async move { drop(auth.make_first_user(new_user("eva")).await) }));
     at_every_call(&store, change, rival, async |auth: Auth, done: Result<_, AuthError>| {
-        let logins = [auth.log_in("tom", PASSWORD).await.is_ok(), auth.log_in("eva", PASSWORD).await.is_ok()];
+        let logins = [log_in(&auth, "tom", PASSWORD).await.is_ok(), log_in(&auth, "eva", PASSWORD).await.is_ok()];
         assert_eq!(logins, [done.is_ok(), done.is_err()], "{done:?}");
     })
     .await;

@@ -5,7 +5,7 @@ use rowdrive::schema::Timestamp;
 use rowdrive::schema::secret::SecretKind;
 use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 
-use super::fixture::{ADMIN, PASSWORD, World, now, pass_days, user};
+use super::fixture::{ADMIN, PASSWORD, World, log_in, now, pass_days, user};
 
 /// Index entries of secrets.
 async fn entries(tables: &Tables) -> usize {
@@ -17,17 +17,17 @@ async fn entries(tables: &Tables) -> usize {
 pub async fn a_login_needs_the_right_password_of_an_enabled_user(world: World) {
     let admin = world.admin().await;
     world.user(&admin, "tom").await;
-    assert_eq!(world.auth.log_in("TOM", PASSWORD).await.unwrap().user(), Some(&user("tom")));
+    assert_eq!(log_in(&world.auth, "TOM", PASSWORD).await.unwrap().user(), Some(&user("tom")));
     for (name, password) in [("tom", "wrong password"), ("nobody", PASSWORD), ("*", PASSWORD), ("", ""), ("tom", "")] {
-        let refused = world.auth.log_in(name, password).await;
+        let refused = log_in(&world.auth, name, password).await;
         assert!(matches!(refused, Err(AuthError::Unauthorized)), "{name} {password}: {refused:?}");
     }
-    let login = world.auth.log_in("tom", PASSWORD).await.unwrap();
+    let login = log_in(&world.auth, "tom", PASSWORD).await.unwrap();
     assert!(world.is_valid(&login).await);
     let disable = UserChange { disabled: Some(true), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", disable).await.unwrap();
     assert!(!world.is_valid(&login).await);
-    assert!(matches!(world.auth.log_in("tom", PASSWORD).await, Err(AuthError::Unauthorized)));
+    assert!(matches!(log_in(&world.auth, "tom", PASSWORD).await, Err(AuthError::Unauthorized)));
 }
 
 pub async fn a_session_ends_when_it_is_not_used_and_after_ninety_days(world: World) {
@@ -56,7 +56,7 @@ pub async fn a_new_password_ends_the_other_sessions(world: World) {
     let admin = world.admin().await;
     let tom = world.user(&admin, "tom").await;
     let other = world.session("tom").await.credential;
-    let login = world.auth.log_in("tom", PASSWORD).await.unwrap();
+    let login = log_in(&world.auth, "tom", PASSWORD).await.unwrap();
     let token = world.token(&tom, NewToken::default()).await;
     let password = Some("battery staple".to_owned());
     let old_password = Some(PASSWORD.to_owned());
@@ -65,13 +65,13 @@ pub async fn a_new_password_ends_the_other_sessions(world: World) {
     assert!(world.is_valid(&tom).await, "the session of the request");
     assert!(!world.is_valid(&other).await && !world.is_valid(&login).await);
     assert!(world.is_valid(&token).await);
-    assert!(world.auth.log_in("tom", PASSWORD).await.is_err());
-    world.auth.log_in("tom", "battery staple").await.unwrap();
+    assert!(log_in(&world.auth, "tom", PASSWORD).await.is_err());
+    log_in(&world.auth, "tom", "battery staple").await.unwrap();
     // An admin needs no old password, and leaves no session.
     let change = UserChange { password: Some(PASSWORD.to_owned()), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", change).await.unwrap();
     assert!(!world.is_valid(&tom).await);
-    world.auth.log_in("tom", PASSWORD).await.unwrap();
+    log_in(&world.auth, "tom", PASSWORD).await.unwrap();
 }
 
 pub async fn disabling_ends_sessions_and_stops_tokens(world: World) {
@@ -129,7 +129,7 @@ pub async fn secrets_are_those_of_their_user(world: World) {
 pub async fn no_session_is_made_for_an_old_password(world: World) {
     let admin = world.admin().await;
     world.user(&admin, "tom").await;
-    let login = world.auth.log_in("tom", PASSWORD).await.unwrap();
+    let login = log_in(&world.auth, "tom", PASSWORD).await.unwrap();
     let change = UserChange { password: Some("battery staple".to_owned()), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", change).await.unwrap();
     assert!(matches!(world.auth.make_session(&login).await, Err(AuthError::Unauthorized)));

@@ -6,7 +6,7 @@ use rowdrive::schema::rights::Right;
 use rowdrive::schema::secret::Scope;
 use rowdrive::table::{Change, Check, Column, ConditionalRow, Plan};
 
-use super::fixture::{ADMIN, PASSWORD, World, grantee, new_user, rights, user};
+use super::fixture::{ADMIN, PASSWORD, World, grantee, log_in, new_user, rights, user};
 
 pub async fn of_two_first_users_one_is_made(world: World) {
     let (one, other) = tokio::join!(
@@ -53,7 +53,7 @@ pub async fn a_removed_user_has_nothing_and_his_name_is_never_given_again(world:
     world.give(&admin, "/a", "tom", &[Right::Write]).await;
     world.auth.remove_user(&admin, "tom").await.unwrap();
     assert!(!world.is_valid(&tom).await && !world.is_valid(&token).await);
-    assert!(matches!(world.auth.log_in("tom", PASSWORD).await, Err(AuthError::Unauthorized)));
+    assert!(matches!(log_in(&world.auth, "tom", PASSWORD).await, Err(AuthError::Unauthorized)));
     assert!(matches!(world.auth.add_user(&admin, new_user("TOM")).await, Err(AuthError::NameTaken)));
     assert!(matches!(world.auth.user(&admin, "tom").await, Err(AuthError::NotFound)));
     assert!(matches!(world.auth.remove_user(&admin, "tom").await, Err(AuthError::NotFound)));

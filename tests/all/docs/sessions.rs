@@ -10,6 +10,7 @@ const GUIDE: &str = include_str!("../../../docs/guide.md");
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
 const TLS: &str = include_str!("../../../docs/tls.md");
 const API: &str = include_str!("../../../docs/api.md");
+const ACCESS: &str = include_str!("../../../docs/access.md");
 
 /// The shell blocks of a page that follow the marker, in order.
 fn sessions(page: &str) -> Vec<String> {
@@ -95,6 +96,30 @@ fn the_api_answers_as_its_page_says() {
         assert!(out.contains(seen), "{seen} is missing in\n{out}");
     }
     assert_eq!(std::fs::read(folder.path().join("cat.jpg")).unwrap(), photo);
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn a_family_shares_a_drive_as_its_page_says() {
+    let server = Server::start();
+    let (folder, photo) = with_photo();
+    let blocks = sessions(ACCESS);
+    assert_eq!(blocks.len(), ACCESS.matches("```sh\n").count(), "every block of the page is run");
+    let script = blocks.concat().replace("127.0.0.1:8080", &server.address);
+    let curl = "curl() { command curl --fail --silent --show-error \"$@\"; echo; }";
+    let run = run(curl, &script, folder.path());
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{out}\n{err}");
+    let printed = out.lines().filter(|line| line.len() == 3 && line.bytes().all(|b| b.is_ascii_digit()));
+    assert_eq!(printed.collect::<Vec<_>>(), ["403", "404", "404", "404", "401", "401"], "{out}\n{err}");
+    for seen in [
+        "{\"user\":\"eve\",\"admin\":true,\"rights\":[{\"path\":\"/\",\"rights\":[\"read\",\"write\",\"share\"]}]}",
+        "{\"path\":\"/photos\",\"user\":\"tom\",\"rights\":[\"read\",\"write\"],\"by\":null}",
+        "\"creator\":\"tom\"",
+    ] {
+        assert!(out.contains(seen), "{seen} is missing in\n{out}");
+    }
+    assert_eq!(std::fs::read(folder.path().join("seen.jpg")).unwrap(), photo);
     assert_eq!(server.terminate(), Some(0));
 }
 

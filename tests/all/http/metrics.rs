@@ -93,7 +93,7 @@ async fn requests_and_their_effects_are_counted() {
         ("rowdrive_store_commit_bytes_total", 1_000.0),
         (r#"rowdrive_store_reads_total{from="memory"}"#, 10.0),
         ("rowdrive_store_disk_free_bytes", 1e6),
-        ("rowdrive_store_cache_capacity_bytes", 7e8),
+        ("rowdrive_store_cache_capacity_bytes", 5e8),
         ("rowdrive_buffers_bytes", 2e8),
         ("process_resident_memory_bytes", 1e6),
         ("process_open_fds", 5.0),

@@ -1,6 +1,7 @@
 //! The drive over HTTP: through the real router in-process, or through a real socket if bytes on the wire matter.
 
 mod access;
+mod accounts;
 mod directories;
 mod downloads;
 mod errors;

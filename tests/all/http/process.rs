@@ -8,11 +8,13 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate::{self, LATEST};
 use rowdrive::schema::meta;
 use rowdrive::table::Tables;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::server::{Server, terminate};
 
@@ -268,4 +270,42 @@ fn every_log_line_is_json_for_any_request() {
         assert_eq!(fields["method"], "GET");
     }
     assert!(!log.contains("secret") && !log.contains('\u{1b}') && !log.contains('\u{202e}'), "{log}");
+}
+
+#[test]
+fn the_audit_log_has_logins_refusals_and_changes_but_no_secret() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    let post = |target: &str, authorization: &str, body: Value| {
+        let (body, kind) = (body.to_string(), "Content-Type: application/json");
+        let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}{authorization}");
+        ask(&address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+    };
+    let (right, wrong) = ("correct horse", "incorrect horse");
+    let basic = format!("\r\nAuthorization: Basic {}", STANDARD.encode(format!("eve:{right}")));
+    let begin = |answer: String| answer.split(' ').nth(1).unwrap().to_owned();
+    let statuses = [
+        post("/v1/users", "", json!({"name": "eve", "password": right})),
+        post("/v1/session", "", json!({"user": "eve", "password": right})),
+        post("/v1/session", "", json!({"user": "EVE", "password": wrong})),
+        post("/v1/session", "", json!({"user": "not / a name", "password": wrong})),
+        post("/v1/tokens", "\r\nAuthorization: Bearer rd_none", json!({"name": "x"})),
+        post("/v1/tokens", &basic, json!({"name": "x"})),
+    ]
+    .map(begin);
+    assert_eq!(statuses, ["201", "204", "401", "401", "401", "201"]);
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let audit: Vec<_> = lines.iter().filter(|line| line["target"] == "audit").collect();
+    let said = |name: &str| audit.iter().map(|line| line["fields"][name].clone()).collect::<Vec<_>>();
+    let null = Value::Null;
+    let events = ["user-made", "login", "refused", "refused", "refused", "token-made"];
+    assert_eq!(said("event"), events, "{log}");
+    assert_eq!(said("user"), [null.clone(), json!("eve"), json!("EVE"), null.clone(), null.clone(), json!("eve")]);
+    assert!(said("address").iter().all(|address| address == "127.0.0.1"), "{log}");
+    assert!(audit.iter().all(|line| line["span"]["id"].is_string()), "{log}");
+    assert!(said("credential")[1].is_string() && said("credential")[5].is_null(), "{log}");
+    assert!(said("object")[0] == "eve" && said("object")[5].is_string(), "{log}");
+    assert!(!log.contains("horse") && !log.contains("rd_"), "{log}");
 }

@@ -1,5 +1,6 @@
 //! A router over a drive of its own, and its answers.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use prometheus_client::registry::Registry;
 use rowdrive::auth::Auth;
 use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::memory::Memory;
-use rowdrive::http::{Options, router};
+use rowdrive::http::{Options, Peer, router};
 use rowdrive::migrate;
 use rowdrive::schema::Timestamp;
 use rowdrive::table::store::Result as StoreResult;
@@ -105,6 +106,8 @@ pub struct TestApp {
     pub drive: Drive,
     pub auth: Auth,
     pub store: Arc<Faulty>,
+    /// Where requests come from.
+    pub peer: IpAddr,
     content: TempDir,
 }
 
@@ -127,7 +130,7 @@ impl TestApp {
         // The tasks of a start make store calls too.
         drive.idle().await;
         let router = router(drive.clone(), auth.clone(), options, Registry::default());
-        Self { router, drive, auth, store, content }
+        Self { router, drive, auth, store, peer: IpAddr::V4(Ipv4Addr::LOCALHOST), content }
     }
 
     /// Sends a request; without a `Host`, it is `localhost`.
@@ -145,7 +148,8 @@ impl TestApp {
         for (name, value) in headers {
             request = request.header(*name, value.as_bytes());
         }
-        let response = self.router.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
+        let request = request.extension(Peer(self.peer)).body(body.into()).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let collected = body.collect().await;
         let cut = collected.is_err();

@@ -4,7 +4,7 @@
 //! - `table`: route, caller, object: what each one gets
 
 mod table;
-mod world;
+pub mod world;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -20,8 +20,16 @@ use world::{ADMIN, PASSWORD, World, basic, comparable, new_user};
 const OWN: (&str, &str) = ("origin", "http://localhost:8080");
 
 /// Callers who have proved nothing. Those with a password are slow to refuse, as they must be.
-const NO_CREDENTIALS: [&str; 7] =
-    ["nobody", "malformed", "ended token", "session of a disabled user", "wrong password", "unknown name", "disabled"];
+const NO_CREDENTIALS: [&str; 8] = [
+    "nobody",
+    "no name",
+    "malformed",
+    "ended token",
+    "session of a disabled user",
+    "wrong password",
+    "unknown name",
+    "disabled",
+];
 
 #[tokio::test]
 async fn strangers_learn_nothing_from_a_refusal() {

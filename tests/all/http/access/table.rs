@@ -10,9 +10,8 @@ use super::world::{World, comparable};
 /// The callers of the columns: Eva, who has nothing; Tom, who may write in `/d`; Tom's token to read in `/d/c`; an admin.
 const CALLERS: [&str; 4] = ["token of another user", "token of a user", "token for a directory", "token of an admin"];
 /// Callers who have proved nothing.
-const STRANGERS: [&str; 12] = [
+const STRANGERS: [&str; 11] = [
     "nobody",
-    "no name",
     "malformed",
     "other scheme",
     "expired token",
@@ -85,11 +84,45 @@ const OPERATING: &[Row] = &[
     ("GET", "/docs/{name}", "/docs/none.js", "", [404; 4]),
 ];
 
-const TABLES: [&[Row]; 2] = [FILES, OPERATING];
+const ACCOUNTS: &[Row] = &[
+    ("GET", "/v1/session", "/v1/session", "", [200; 4]),
+    ("POST", "/v1/session", "/v1/session", "{}", [400; 4]),
+    ("DELETE", "/v1/session", "/v1/session", "", [204, 204, 403, 204]),
+    ("GET", "/v1/sessions", "/v1/sessions", "", [200, 200, 403, 200]),
+    ("GET", "/v1/sessions", "/v1/sessions?user=TOM", "", [403, 200, 403, 200]),
+    ("GET", "/v1/sessions", "/v1/sessions?user=none", "", [403, 403, 403, 404]),
+    ("DELETE", "/v1/sessions", "/v1/sessions?user=off", "", [403, 403, 403, 204]),
+    ("DELETE", "/v1/sessions/{id}", "/v1/sessions/00000000-0000-4000-8000-000000000000", "", [404, 404, 403, 404]),
+    ("GET", "/v1/users", "/v1/users", "", [403, 403, 403, 200]),
+    ("POST", "/v1/users", "/v1/users", "{}", [403, 403, 403, 400]),
+    ("GET", "/v1/users/{name}", "/v1/users/tom", "", [403, 200, 403, 200]),
+    ("GET", "/v1/users/{name}", "/v1/users/none", "", [403, 403, 403, 404]),
+    ("PATCH", "/v1/users/{name}", "/v1/users/tom", r#"{"display":"Tom"}"#, [403, 200, 403, 200]),
+    ("PATCH", "/v1/users/{name}", "/v1/users/tom", r#"{"disabled":false}"#, [403, 403, 403, 200]),
+    ("PATCH", "/v1/users/{name}", "/v1/users/none", r#"{"display":"None"}"#, [403, 403, 403, 404]),
+    ("DELETE", "/v1/users/{name}", "/v1/users/none", "", [403, 403, 403, 404]),
+    ("GET", "/v1/grants", "/v1/grants", "", [200, 200, 403, 200]),
+    ("GET", "/v1/grants", "/v1/grants?path=/d", "", [404, 403, 403, 200]),
+    ("GET", "/v1/grants", "/v1/grants?path=/d/f", "", [404, 400, 403, 400]),
+    ("GET", "/v1/grants", "/v1/grants?path=/h", "", [404, 404, 403, 200]),
+    ("PUT", "/v1/grants", "/v1/grants", r#"{"path":"/d","user":"gone","rights":["read"]}"#, [404, 403, 403, 404]),
+    ("PUT", "/v1/grants", "/v1/grants", r#"{"path":"/h","user":"gone","rights":["read"]}"#, [404, 404, 403, 404]),
+    ("DELETE", "/v1/grants", "/v1/grants?path=/d&user=eva", "", [404, 403, 403, 404]),
+    ("DELETE", "/v1/grants", "/v1/grants?path=/h&user=eva", "", [404, 404, 403, 404]),
+    ("GET", "/v1/tokens", "/v1/tokens", "", [200, 200, 403, 200]),
+    ("GET", "/v1/tokens", "/v1/tokens?user=eva", "", [200, 403, 403, 200]),
+    ("POST", "/v1/tokens", "/v1/tokens", r#"{"name":"x"}"#, [201, 201, 403, 201]),
+    ("POST", "/v1/tokens", "/v1/tokens", r#"{"name":"x","path":"/d/c"}"#, [404, 201, 403, 201]),
+    ("POST", "/v1/tokens", "/v1/tokens", r#"{"name":"x","path":"/d/f"}"#, [404, 400, 403, 400]),
+    ("POST", "/v1/tokens", "/v1/tokens", r#"{"name":"x","path":"/h"}"#, [404, 404, 403, 201]),
+    ("DELETE", "/v1/tokens/{id}", "/v1/tokens/no-id", "", [404; 4]),
+];
 
-fn headers(method: &str) -> Vec<(&'static str, &'static str)> {
+const TABLES: [&[Row]; 3] = [FILES, ACCOUNTS, OPERATING];
+
+fn headers(body: &str) -> Vec<(&'static str, &'static str)> {
     let json = ("content-type", "application/json");
-    if matches!(method, "POST" | "PATCH") { vec![OWN, json] } else { vec![OWN] }
+    if body.starts_with('{') { vec![OWN, json] } else { vec![OWN] }
 }
 
 #[tokio::test]
@@ -106,14 +139,14 @@ async fn every_route_answers_each_caller_by_his_rights() {
     for (method, pattern, target, body, expected) in TABLES.concat() {
         let is_open = routes.contains(&(pattern, method.parse().unwrap(), Callers::Everyone));
         for caller in STRANGERS {
-            let status = world.send_body(caller, method, target, &headers(method), body).await.status;
+            let status = world.send_body(caller, method, target, &headers(body), body).await.status;
             if (status == 401) == is_open {
                 wrong.push(format!("{caller}: {method} {target}: {status}"));
             }
         }
         for (caller, expected) in CALLERS.into_iter().zip(expected) {
             world.renew().await;
-            let answer = world.send_body(caller, method, target, &headers(method), body).await;
+            let answer = world.send_body(caller, method, target, &headers(body), body).await;
             if answer.status != expected {
                 wrong.push(format!("{caller}: {method} {target} {body}: {expected} expected: {answer:?}"));
             }
@@ -139,7 +172,7 @@ async fn routes_of_admins_are_for_no_other_credential() {
             ("session of an admin", true),
             ("password of an admin", true),
         ] {
-            let status = world.send_body(caller, method, target, &headers(method), body).await.status;
+            let status = world.send_body(caller, method, target, &headers(body), body).await.status;
             assert_eq!(status, if is_admin { expected[3] } else { 403 }, "{caller}: {method} {target}");
         }
     }
@@ -172,6 +205,11 @@ const SAME: &[(&str, &str, &str)] = &[
     ("POST", "/v1/copy", r#"{"from":"{}/f","to":"/d/new"}"#),
     ("POST", "/v1/copy", r#"{"from":"{}","to":"/d/new"}"#),
     ("POST", "/v1/copy", r#"{"from":"/d/c/g","to":"{}/f"}"#),
+    ("GET", "/v1/grants?path={}", ""),
+    ("GET", "/v1/grants?path={}/f", ""),
+    ("PUT", "/v1/grants", r#"{"path":"{}","user":"eva","rights":["read"]}"#),
+    ("DELETE", "/v1/grants?path={}&user=tom", ""),
+    ("POST", "/v1/tokens", r#"{"name":"x","path":"{}"}"#),
 ];
 
 #[tokio::test]
@@ -181,7 +219,7 @@ async fn what_is_hidden_is_answered_as_what_is_missing() {
     for (method, target, body) in SAME {
         for caller in &CALLERS[..3] {
             for more in [&[][..], &[("if-match", "*")], &[("if-none-match", "*")], &[("range", "bytes=9-")]] {
-                let headers = [&headers(method), more].concat();
+                let headers = [&headers(body), more].concat();
                 let answers = ["/h", "/none"].map(|dir| (target.replace("{}", dir), body.replace("{}", dir)));
                 let [hidden, missing] = answers.map(|(target, body)| {
                     let (world, headers) = (&world, &headers);

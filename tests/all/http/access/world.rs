@@ -12,6 +12,7 @@ use rowdrive::schema::rights::Right;
 use rowdrive::schema::secret::Scope;
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
 
+use crate::auth::fixture::log_in;
 use crate::drive::fixture::run;
 use crate::drive::model::Op;
 use crate::http::test_app::{TestApp, TestResponse};
@@ -53,7 +54,7 @@ impl World {
         let app = TestApp::new().await;
         app.files(&["/v1/fs/d/f", "/v1/fs/d/c/g", "/v1/fs/h/f"]).await;
         app.auth.make_first_user(new_user(ADMIN)).await.unwrap();
-        let admin = app.auth.log_in(ADMIN, PASSWORD).await.unwrap();
+        let admin = log_in(&app.auth, ADMIN, PASSWORD).await.unwrap();
         for name in ["tom", "eva", "off", "gone"] {
             app.auth.add_user(&admin, new_user(name)).await.unwrap();
         }
@@ -84,8 +85,8 @@ impl World {
 
     async fn add_tokens(&mut self) {
         let auth = &self.app.auth;
-        let tom = auth.log_in("tom", PASSWORD).await.unwrap();
-        let eva = auth.log_in("eva", PASSWORD).await.unwrap();
+        let tom = log_in(auth, "tom", PASSWORD).await.unwrap();
+        let eva = log_in(auth, "eva", PASSWORD).await.unwrap();
         let scope = |dir, rights: &[Right]| Some(Scope { dir, rights: rights.iter().copied().collect() });
         let below = scope(self.dir("/d/c").await, &[Right::Read]);
         let root = scope(DirId::ROOT, &[Right::Read, Right::Write, Right::Share]);
@@ -119,8 +120,8 @@ impl World {
 
     async fn add_sessions(&mut self) {
         let auth = &self.app.auth;
-        let tom = auth.log_in("tom", PASSWORD).await.unwrap();
-        let off = auth.log_in("off", PASSWORD).await.unwrap();
+        let tom = log_in(auth, "tom", PASSWORD).await.unwrap();
+        let off = log_in(auth, "off", PASSWORD).await.unwrap();
         let session = async |by: &Credential| auth.make_session(by).await.unwrap().text;
         let (of_user, of_admin, of_disabled) = (session(&tom).await, session(&self.admin).await, session(&off).await);
         let sent = [

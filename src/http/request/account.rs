@@ -1,0 +1,55 @@
+//! The parts of requests about users and rights.
+
+use axum::http::Uri;
+use uuid::Uuid;
+
+use super::path::decode;
+use crate::api::account::RightJson;
+use crate::http::app::App;
+use crate::http::response::problem::{Problem, Result};
+use crate::schema::ids::SecretId;
+use crate::schema::path::nfc;
+use crate::schema::rights::{Right, Rights};
+
+/// Bytes of a name for people.
+const TEXT_BYTES: usize = 255;
+
+/// Refuses what is about users on a drive without them.
+pub async fn require_users(app: &App) -> Result<()> {
+    if app.auth.has_users().await? { Ok(()) } else { Err(Problem::no_users()) }
+}
+
+/// The last part of a target, decoded: a name or an id.
+pub fn last_part(uri: &Uri) -> Result<String> {
+    let (_, last) = uri.path().rsplit_once('/').unwrap_or_default();
+    Ok(decode(last)?.into_owned())
+}
+
+/// The id at the end of a target. A text that is no id is the id of nothing.
+pub fn secret_id(uri: &Uri) -> Result<SecretId> {
+    let text = last_part(uri)?;
+    let missing = || Problem::not_found().with_detail("There is no such session or token: list them.");
+    Uuid::try_parse(&text).map(SecretId).map_err(|_| missing())
+}
+
+/// A name for people, such as that of a token. `what` names it in errors.
+pub fn text(what: &str, text: &str) -> Result<String> {
+    let text = nfc(text);
+    if text.len() > TEXT_BYTES || text.contains(char::is_control) {
+        return Err(Problem::malformed(format!("`{what}` has at most {TEXT_BYTES} bytes and no control character.")));
+    }
+    Ok(text.into_owned())
+}
+
+/// The rights of a request; at least one.
+pub fn rights(asked: &[RightJson]) -> Result<Rights> {
+    if asked.is_empty() {
+        return Err(Problem::malformed("`rights` has at least one of read, write and share."));
+    }
+    let right = |json: &RightJson| match json {
+        RightJson::Read => Right::Read,
+        RightJson::Write => Right::Write,
+        RightJson::Share => Right::Share,
+    };
+    Ok(asked.iter().map(right).collect())
+}

@@ -1,0 +1,117 @@
+//! The audit log: a line for each login, for what was refused at the door, and for each change of users and rights.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::extract::FromRequestParts;
+use axum::http::Extensions;
+use axum::http::request::Parts;
+use uuid::Uuid;
+
+use crate::auth::{AuthError, Credential};
+use crate::http::app::App;
+use crate::http::server::Peer;
+use crate::schema::user_name::UserName;
+
+/// Who has sent a request, and from where, as the audit log names them.
+pub struct Audit {
+    user: Option<String>,
+    credential: Option<Uuid>,
+    address: IpAddr,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditEvent {
+    /// A session was made for a name and a password.
+    Login,
+    /// A credential was not valid.
+    Refused,
+    /// Too many passwords were wrong.
+    Slowed,
+    Logout,
+    SessionEnded,
+    SessionsEnded,
+    UserMade,
+    UserChanged,
+    UserRemoved,
+    GrantGiven,
+    GrantTaken,
+    TokenMade,
+    TokenEnded,
+}
+
+impl AuditEvent {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Refused => "refused",
+            Self::Slowed => "slowed",
+            Self::Logout => "logout",
+            Self::SessionEnded => "session-ended",
+            Self::SessionsEnded => "sessions-ended",
+            Self::UserMade => "user-made",
+            Self::UserChanged => "user-changed",
+            Self::UserRemoved => "user-removed",
+            Self::GrantGiven => "grant-given",
+            Self::GrantTaken => "grant-taken",
+            Self::TokenMade => "token-made",
+            Self::TokenEnded => "token-ended",
+        }
+    }
+}
+
+impl Audit {
+    /// Of a request that has proved this.
+    pub fn of(credential: &Credential, extensions: &Extensions) -> Self {
+        Self {
+            user: credential.user().map(|name| name.as_str().to_owned()),
+            credential: credential.secret().map(|owner| owner.id.0),
+            address: address(extensions),
+        }
+    }
+
+    /// Of a request that has proved nothing, and says that it is of this user.
+    pub fn of_stranger(named: Option<&str>, extensions: &Extensions) -> Self {
+        Self { user: named.map(str::to_owned), credential: None, address: address(extensions) }
+    }
+
+    /// Writes a line. `object`: what was changed. No secret is ever in it.
+    pub fn note(&self, event: AuditEvent, object: Option<&str>) {
+        tracing::info!(
+            target: "audit",
+            event = event.name(),
+            user = self.user,
+            credential = self.credential.map(tracing::field::display),
+            address = %self.address,
+            object,
+        );
+    }
+}
+
+/// Notes why a credential was refused: a line, and a metric. `named`: the user whose it was said to be.
+pub fn note_refusal(app: &App, error: &AuthError, named: Option<&str>, extensions: &Extensions) {
+    let (event, result) = match error {
+        AuthError::Unauthorized => (AuditEvent::Refused, "wrong"),
+        AuthError::Slowed(_) => (AuditEvent::Slowed, "slowed"),
+        _ => return,
+    };
+    app.metrics.login(result);
+    // What is no name may be a password in the wrong place.
+    let name = named.and_then(|name| UserName::parse(name).ok());
+    Audit::of_stranger(name.as_ref().map(UserName::as_str), extensions).note(event, None);
+}
+
+/// The address that a request comes from. A caller of the routes that tells none is one client.
+pub fn address(extensions: &Extensions) -> IpAddr {
+    extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| *address)
+}
+
+impl<S: Sync> FromRequestParts<S> for Audit {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let nobody = Credential::nobody();
+        Ok(Self::of(parts.extensions.get().unwrap_or(&nobody), &parts.extensions))
+    }
+}

@@ -1,0 +1,62 @@
+//! The JSON of users and rights, and the problems of what was refused about them.
+
+use crate::api::account::{RightJson, UserJson};
+use crate::api::problem::ProblemKind;
+use crate::auth::password::PasswordError;
+use crate::auth::{AuthError, User};
+use crate::drive::DriveError;
+use crate::http::response::problem::Problem;
+use crate::schema::rights::{Right, Rights};
+
+pub fn user_json(user: &User) -> UserJson {
+    UserJson {
+        name: user.name.as_str().to_owned(),
+        display: user.profile.display.clone(),
+        admin: user.profile.admin,
+        disabled: user.profile.disabled,
+        created: user.profile.created.rfc3339(),
+    }
+}
+
+pub fn rights_json(rights: Rights) -> Vec<RightJson> {
+    let json = |right| match right {
+        Right::Read => RightJson::Read,
+        Right::Write => RightJson::Write,
+        Right::Share => RightJson::Share,
+    };
+    rights.iter().map(json).collect()
+}
+
+/// An error of users and rights.
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Unauthorized => Self::unauthorized(),
+            AuthError::Forbidden => Self::forbidden(),
+            AuthError::Store(error) => DriveError::from(error).into(),
+            AuthError::Value(_) => Self::damaged(&error),
+            AuthError::NotFound => {
+                Self::new(ProblemKind::NotFound, "There is no such user, grant, session or token: list them.")
+            }
+            // Another one was the first to be made: from now on nobody does anything without a credential.
+            AuthError::UsersExist => Self::unauthorized(),
+            AuthError::NameTaken => Self::new(
+                ProblemKind::NameTaken,
+                "This name, or one that looks the same, was given before, perhaps to a user who was removed: choose another.",
+            ),
+            AuthError::LastAdmin => {
+                Self::new(ProblemKind::LastAdmin, "Make another user an admin first: without one nobody manages users.")
+            }
+            AuthError::TooManyGrants(_) => Self::new(ProblemKind::TooManyGrants, format!("Nothing is given: {error}.")),
+            AuthError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same users: try again."),
+            AuthError::Slowed(seconds) => Self::slowed(seconds),
+            AuthError::Password(PasswordError::Busy) => {
+                Self::new(ProblemKind::Busy, "Too many passwords are being verified: try again, or use a token.")
+            }
+            AuthError::Password(PasswordError::Failed(_) | PasswordError::Random(_)) | AuthError::Random(_) => {
+                Self::internal(&error)
+            }
+            AuthError::Name(_) | AuthError::Password(_) => Self::malformed(format!("Nothing is changed: {error}.")),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `/v1/session`: who asks, the login, and its end.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::SET_COOKIE;
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+
+use crate::api::account::{BODY_BYTES, LoginRequest, RightsJson, SessionJson};
+use crate::drive::UserDrive;
+use crate::http::app::App;
+use crate::http::request::account::require_users;
+use crate::http::request::audit::{Audit, AuditEvent, address, note_refusal};
+use crate::http::request::body::json_within;
+use crate::http::request::requester::is_secure;
+use crate::http::request::{Params, Proved};
+use crate::http::response::account::rights_json;
+use crate::http::response::problem::Result;
+use crate::http::response::{cookie, json};
+use crate::schema::secret::SecretKind;
+
+/// Who asks, and what he may do
+#[utoipa::path(get, path = "/v1/session", operation_id = "session", tag = "access",
+    responses((status = 200, description = "By what was sent", body = SessionJson)))]
+pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    let authority = app.auth.authority(&by).await?;
+    let rights = drive.rights().await?;
+    json::json(&SessionJson {
+        user: authority.user().map(|name| name.as_str().to_owned()),
+        admin: authority.is_admin(),
+        rights: rights
+            .into_iter()
+            .map(|(path, rights)| RightsJson { path: path.as_str().to_owned(), rights: rights_json(rights) })
+            .collect(),
+    })
+}
+
+/// Log in
+///
+/// The session is in a cookie that scripts cannot read. It ends 14 days after its last use, and 90 days after the login.
+#[utoipa::path(post, path = "/v1/session", operation_id = "log_in", tag = "access", request_body = LoginRequest,
+    responses((status = 204, description = "Logged in", headers(("Set-Cookie" = String)))))]
+pub async fn log_in(
+    State(app): State<App>,
+    extensions: Extensions,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, [(HeaderName, HeaderValue); 1])> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    let LoginRequest { user, password } = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let login = app.auth.log_in(&user, &password, address(&extensions), Instant::now()).await;
+    let login = login.inspect_err(|error| note_refusal(&app, error, Some(&user), &extensions))?;
+    let session = app.auth.make_session(&login).await?;
+    app.metrics.login("right");
+    Audit::of(&session.credential, &extensions).note(AuditEvent::Login, None);
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::set(&session.text, is_secure(&extensions))?)]))
+}
+
+/// Log out
+///
+/// Ends the session of the request. With a password or a token there is none, and nothing ends.
+#[utoipa::path(delete, path = "/v1/session", operation_id = "log_out", tag = "access",
+    responses((status = 204, description = "Logged out", headers(("Set-Cookie" = String)))))]
+pub async fn log_out(
+    State(app): State<App>,
+    Proved(by): Proved,
+    extensions: Extensions,
+    uri: Uri,
+) -> Result<(StatusCode, [(HeaderName, HeaderValue); 1])> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    app.auth.require_account(&by).await?;
+    if let Some(owner) = by.secret().filter(|owner| owner.kind == SecretKind::Session) {
+        app.auth.end_secret(&by, &owner.user, owner.kind, owner.id).await?;
+        Audit::of(&by, &extensions).note(AuditEvent::Logout, None);
+    }
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::remove(is_secure(&extensions))?)]))
+}

@@ -1,0 +1,119 @@
+//! `/v1/tokens`: what a program of a user sends in place of his password.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use super::grants::chain_of;
+use crate::api::account::{BODY_BYTES, TokenJson, TokenRequest, TokensJson};
+use crate::auth::{ListedSecret, NewToken};
+use crate::drive::UserDrive;
+use crate::http::app::App;
+use crate::http::request::account::{require_users, rights, secret_id, text};
+use crate::http::request::audit::{Audit, AuditEvent};
+use crate::http::request::body::json_within;
+use crate::http::request::path::parse_text;
+use crate::http::request::{Params, Proved};
+use crate::http::response::account::rights_json;
+use crate::http::response::cursor::CursorScope;
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::{json, list};
+use crate::schema::Timestamp;
+use crate::schema::rights::Rights;
+use crate::schema::secret::{Scope, SecretKind};
+
+/// The tokens of a user
+#[utoipa::path(get, path = "/v1/tokens", operation_id = "tokens", tag = "access",
+    params(("user" = Option<String>, Query, description = "Those of another user, for an admin"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Tokens of a page; 1000 unless told"),
+           ("cursor" = Option<String>, Query, description = "`next` of the page before")),
+    responses((status = 200, description = "A page of tokens", body = TokensJson)))]
+pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+    let params = Params::parse(uri.query(), &["user", "limit", "cursor"])?;
+    let limit = params.limit()?;
+    require_users(&app).await?;
+    let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
+    let all = app.auth.secrets(&by, &owner, SecretKind::Token).await?;
+    let scope = CursorScope::new("tokens").filter(Some(owner.as_str()));
+    let keyed = all.into_iter().map(|token| (token.id.0.to_string(), token)).collect();
+    let (tokens, next) = list::page(keyed, (limit, params.text("cursor")), &scope)?;
+    let dirs: Vec<_> = tokens.iter().filter_map(|token| token.scope.map(|scope| scope.dir)).collect();
+    let paths = drive.paths(&dirs).await?;
+    let path_of = |token: &ListedSecret| paths.get(&token.scope?.dir).map(|path| path.as_str().to_owned());
+    let tokens = tokens.iter().map(|token| token_json(token, path_of(token), None)).collect();
+    let page = TokensJson { tokens, next };
+    list::response(&page, page.next.as_deref(), &uri)
+}
+
+fn token_json(token: &ListedSecret, path: Option<String>, secret: Option<String>) -> TokenJson {
+    TokenJson {
+        id: token.id.0.to_string(),
+        name: token.name.clone(),
+        account: token.scope.is_none(),
+        path,
+        rights: rights_json(token.scope.map_or(Rights::ALL, |scope| scope.rights)),
+        expires: token.expires.map(Timestamp::rfc3339),
+        created: token.created.rfc3339(),
+        last_used: token.used.map(Timestamp::rfc3339),
+        secret,
+    }
+}
+
+/// Make a token
+///
+/// For one directory and with some rights, or for all that its user may.
+#[utoipa::path(post, path = "/v1/tokens", operation_id = "make_token", tag = "access", request_body = TokenRequest,
+    responses((status = 201, description = "Made; `secret` is told this once", body = TokenJson)))]
+pub async fn make(
+    State(app): State<App>,
+    drive: UserDrive,
+    (Proved(by), audit): (Proved, Audit),
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    let asked: TokenRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let (name, now) = (text("name", &asked.name)?, Timestamp::now());
+    let expires = asked.expires.as_deref().map(Timestamp::parse).transpose();
+    let expires = expires.map_err(|error| Problem::malformed(format!("`expires` is {error}.")))?;
+    if expires.is_some_and(|expires| expires <= now) {
+        return Err(Problem::malformed("`expires` is past: a token ends in the future, or not by itself."));
+    }
+    let rights = asked.rights.as_deref().map(rights).transpose()?;
+    let path = asked.path.as_deref().map(|path| parse_text("path", path)).transpose()?;
+    app.auth.require_account(&by).await?;
+    let scope = match &path {
+        None if rights.is_some() => {
+            return Err(Problem::malformed("`rights` are those on a directory: send its `path` too."));
+        }
+        None => None,
+        Some(path) => {
+            let chain = chain_of(&drive, path).await?;
+            let (_, dir) = chain.last().ok_or_else(|| Problem::internal(&"a path without directories"))?;
+            Some(Scope { dir: *dir, rights: rights.unwrap_or(Rights::ALL) })
+        }
+    };
+    let made = app.auth.make_token(&by, NewToken { name: name.clone(), expires, scope }).await?;
+    audit.note(AuditEvent::TokenMade, Some(&made.id.0.to_string()));
+    let token = ListedSecret { id: made.id, name, created: made.created, used: None, expires, scope };
+    let path = path.map(|path| path.as_str().to_owned());
+    Ok((StatusCode::CREATED, json::json(&token_json(&token, path, Some(made.text)))?).into_response())
+}
+
+/// End a token
+#[utoipa::path(delete, path = "/v1/tokens/{id}", operation_id = "end_token", tag = "access",
+    params(("id" = String, Path, description = "Its id, from the list"),
+           ("user" = Option<String>, Query, description = "That of another user, by an admin")),
+    responses((status = 204, description = "Ended")))]
+pub async fn delete(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
+    let params = Params::parse(uri.query(), &["user"])?;
+    require_users(&app).await?;
+    let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
+    let id = secret_id(&uri)?;
+    app.auth.end_secret(&by, &owner, SecretKind::Token, id).await?;
+    audit.note(AuditEvent::TokenEnded, Some(&id.0.to_string()));
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,155 @@
+//! `/v1/users`: users, the first one too.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use crate::api::account::{BODY_BYTES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
+use crate::api::path;
+use crate::api::problem::ProblemKind;
+use crate::auth::{NewUser, UserChange};
+use crate::drive::{DriveError, Home, UserDrive};
+use crate::http::app::App;
+use crate::http::request::account::{last_part, require_users, text};
+use crate::http::request::audit::{Audit, AuditEvent};
+use crate::http::request::body::json_within;
+use crate::http::request::host::Local;
+use crate::http::request::path::parse_text;
+use crate::http::request::{Params, Proved};
+use crate::http::response::account::user_json;
+use crate::http::response::cursor::CursorScope;
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::{headers, json, list};
+use crate::schema::account::Quota;
+
+/// Where homes are made, unless told otherwise.
+const HOMES: &str = "/home";
+
+/// All users
+#[utoipa::path(get, path = "/v1/users", operation_id = "users", tag = "access",
+    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Users of a page; 1000 unless told"),
+           ("cursor" = Option<String>, Query, description = "`next` of the page before")),
+    responses((status = 200, description = "A page of users", body = UsersJson)))]
+pub async fn get(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result<Response> {
+    let params = Params::parse(uri.query(), &["limit", "cursor"])?;
+    let limit = params.limit()?;
+    require_users(&app).await?;
+    let all = app.auth.users(&by).await?;
+    let keyed = all.iter().map(|user| (user.name.as_str().to_owned(), user_json(user))).collect();
+    let (users, next) = list::page(keyed, (limit, params.text("cursor")), &CursorScope::new("users"))?;
+    let page = UsersJson { users, next };
+    list::response(&page, page.next.as_deref(), &uri)
+}
+
+/// Make a user
+///
+/// On a drive without users: the first one, an admin. From then on every request proves who sends it. The first user is
+/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy.
+#[utoipa::path(post, path = "/v1/users", operation_id = "make_user", tag = "access", request_body = NewUserRequest,
+    responses((status = 201, description = "Made, with his home", body = UserJson, headers(("Location" = String)))))]
+pub async fn make(
+    State(app): State<App>,
+    drive: UserDrive,
+    (Proved(by), Local(is_local), audit): (Proved, Local, Audit),
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    let is_first = by.user().is_none();
+    if is_first && !is_local {
+        return Err(Problem::forbidden().with_detail(
+            "The first user is made on the machine of the server: from a loopback address, by a loopback name, through no \
+             proxy.",
+        ));
+    }
+    let asked: NewUserRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    if is_first && asked.admin == Some(false) {
+        return Err(Problem::malformed("The first user is an admin: leave `admin` out, or send true."));
+    }
+    let home = match asked.home {
+        None => None,
+        Some(None) => Some(Home::Nowhere),
+        Some(Some(path)) => Some(Home::At(parse_text("home", &path)?)),
+    };
+    let display = text("display", &asked.display.unwrap_or_default())?;
+    let (name, password, admin) = (asked.name, asked.password, asked.admin.unwrap_or(is_first));
+    let quota = Quota::default();
+    let user = app.auth.prepare_user(&by, NewUser { name, password, display, admin, quota }).await?;
+    let home = match home {
+        Some(home) => home,
+        None => Home::New(parse_text("home", &[HOMES, "/", user.name().as_str()].concat())?),
+    };
+    let made = drive.make_user(user, home).await.map_err(no_home)?;
+    audit.note(AuditEvent::UserMade, Some(made.name.as_str()));
+    let at = [path::USERS, "/", &path::encode(made.name.as_str())].concat();
+    Ok((StatusCode::CREATED, [(LOCATION, headers::value(at)?)], json::json(&user_json(&made))?).into_response())
+}
+
+fn no_home(error: DriveError) -> Problem {
+    match error {
+        DriveError::Exists | DriveError::ParentIsFile => Problem::new(
+            ProblemKind::Exists,
+            "No user is made: something is at the place of the home. Send `home` with the path of a directory, or null.",
+        ),
+        other => other.into(),
+    }
+}
+
+/// A user
+#[utoipa::path(get, path = "/v1/users/{name}", operation_id = "user", tag = "access",
+    params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
+    responses((status = 200, description = "The user", body = UserJson)))]
+pub async fn get_one(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    json::json(&user_json(&app.auth.user(&by, &last_part(&uri)?).await?))
+}
+
+/// Change a user
+///
+/// An admin changes everybody; a user his own `display` and, with the `old` one, his `password`.
+#[utoipa::path(patch, path = "/v1/users/{name}", operation_id = "change_user", tag = "access",
+    request_body = UserChangeRequest,
+    params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
+    responses((status = 200, description = "Changed", body = UserJson)))]
+pub async fn change(
+    State(app): State<App>,
+    (Proved(by), audit): (Proved, Audit),
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    let asked: UserChangeRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let display = asked.display.map(|display| text("display", &display.unwrap_or_default())).transpose()?;
+    let change = UserChange {
+        display,
+        password: asked.password,
+        old_password: asked.old,
+        admin: asked.admin,
+        disabled: asked.disabled,
+        quota: None,
+    };
+    let changed = app.auth.change_user(&by, &last_part(&uri)?, change).await?;
+    audit.note(AuditEvent::UserChanged, Some(changed.name.as_str()));
+    json::json(&user_json(&changed))
+}
+
+/// Remove a user
+///
+/// His sessions, tokens and grants end, also those that he has given. His files stay, and his name is never given again.
+#[utoipa::path(delete, path = "/v1/users/{name}", operation_id = "remove_user", tag = "access",
+    params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
+    responses((status = 204, description = "Removed")))]
+pub async fn remove(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    let name = last_part(&uri)?;
+    app.auth.remove_user(&by, &name).await?;
+    audit.note(AuditEvent::UserRemoved, Some(&name));
+    Ok(StatusCode::NO_CONTENT)
+}

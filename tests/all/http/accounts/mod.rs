@@ -1,0 +1,170 @@
+//! Users, sessions, grants and tokens over HTTP. Each answer has to match the API's description.
+
+mod grants;
+mod sessions;
+mod tokens;
+mod users;
+
+use rowdrive::http::Options;
+use serde_json::{Value, json};
+
+use super::access::world::{PASSWORD, basic};
+use super::openapi::{description, fits, operations, schema};
+use super::test_app::{TestApp, TestResponse};
+
+const ADMIN: &str = "eve";
+
+/// A drive, and what its API is said to be.
+struct Api {
+    app: TestApp,
+    description: Value,
+    operations: Vec<(String, String, Value)>,
+}
+
+/// The described path of a target.
+fn described(target: &str) -> String {
+    let path = target.split('?').next().unwrap();
+    for (start, name) in [("/v1/users/", "{name}"), ("/v1/sessions/", "{id}"), ("/v1/tokens/", "{id}")] {
+        if path.starts_with(start) {
+            return [start, name].concat();
+        }
+    }
+    path.to_owned()
+}
+
+impl Api {
+    async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let app = TestApp::with(options).await;
+        let description = description(&app).await;
+        let operations = operations(&description);
+        Self { app, description, operations }
+    }
+
+    /// With an admin, Eve, and a user, Tom.
+    async fn with_users() -> Self {
+        let api = Self::new().await;
+        api.send("", "POST", "/v1/users", json!({"name": ADMIN, "password": PASSWORD})).await.is(201);
+        api.add_user("tom").await;
+        api
+    }
+
+    async fn add_user(&self, name: &str) {
+        self.by(ADMIN, "POST", "/v1/users", json!({"name": name, "password": PASSWORD})).await.is(201);
+    }
+
+    /// Sends a request with the password of this user.
+    async fn by(&self, user: &str, method: &str, target: &str, body: Value) -> TestResponse {
+        self.send(&basic(user, PASSWORD), method, target, body).await
+    }
+
+    /// Sends a request with this `Authorization`, and none if it is empty. `body`: null for none.
+    async fn send(&self, authorization: &str, method: &str, target: &str, body: Value) -> TestResponse {
+        let headers: Vec<_> =
+            Some(("authorization", authorization)).filter(|_| !authorization.is_empty()).into_iter().collect();
+        self.send_with(&headers, method, target, body).await
+    }
+
+    async fn send_with(&self, headers: &[(&str, &str)], method: &str, target: &str, body: Value) -> TestResponse {
+        let json = Some(("content-type", "application/json")).filter(|_| !body.is_null());
+        let headers: Vec<_> = headers.iter().copied().chain(json).collect();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let answer = self.app.send(method, target, &headers, body).await;
+        if let Err(why) = self.check(method, target, &answer) {
+            panic!("{method} {target}: {why}: {answer:?}");
+        }
+        answer
+    }
+
+    fn check(&self, method: &str, target: &str, answer: &TestResponse) -> Result<(), String> {
+        let path = described(target);
+        let Some((_, _, operation)) = self.operations.iter().find(|(m, p, _)| m == method && *p == path) else {
+            return Ok(());
+        };
+        match schema(operation, answer)? {
+            Some(schema) if answer.header("content-type").is_some_and(|kind| kind.ends_with("json")) => {
+                fits(&self.description, schema, &answer.json())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn status(&self, user: &str, method: &str, target: &str) -> u16 {
+        self.by(user, method, target, Value::Null).await.status
+    }
+}
+
+/// All of a list, page by page.
+async fn walk(api: &Api, user: &str, target: &str, member: &str) -> Vec<Value> {
+    let (mut found, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = api.by(user, "GET", &format!("{target}{next}"), Value::Null).await.is(200);
+        let json = page.json();
+        found.extend(json[member].as_array().unwrap().iter().cloned());
+        let Some(cursor) = json["next"].as_str() else { return found };
+        assert!(page.header("link").unwrap().contains(cursor), "{page:?}");
+        next = format!("&cursor={cursor}");
+    }
+}
+
+#[tokio::test]
+async fn a_drive_without_users_has_none_of_it() {
+    let api = Api::new().await;
+    let session = api.send("", "GET", "/v1/session", Value::Null).await.is(200).json();
+    let all = json!(["read", "write", "share"]);
+    assert_eq!(session, json!({"user": null, "admin": true, "rights": [{"path": "/", "rights": all}]}));
+    let login = json!({"user": "tom", "password": PASSWORD});
+    for (method, target, body) in [
+        ("POST", "/v1/session", login),
+        ("DELETE", "/v1/session", Value::Null),
+        ("GET", "/v1/sessions", Value::Null),
+        ("DELETE", "/v1/sessions", Value::Null),
+        ("DELETE", "/v1/sessions/x", Value::Null),
+        ("GET", "/v1/users", Value::Null),
+        ("GET", "/v1/users/tom", Value::Null),
+        ("PATCH", "/v1/users/tom", json!({})),
+        ("DELETE", "/v1/users/tom", Value::Null),
+        ("GET", "/v1/grants", Value::Null),
+        ("PUT", "/v1/grants", json!({"path": "/", "user": "tom", "rights": ["read"]})),
+        ("DELETE", "/v1/grants?path=/&user=tom", Value::Null),
+        ("GET", "/v1/tokens", Value::Null),
+        ("POST", "/v1/tokens", json!({"name": "x"})),
+        ("DELETE", "/v1/tokens/x", Value::Null),
+    ] {
+        api.send("", method, target, body).await.problem(409, "no-users");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_small_and_have_known_members_only() {
+    let api = Api::with_users().await;
+    let long = "x".repeat(17 << 10);
+    for (method, target, body) in [
+        ("POST", "/v1/session", json!({"user": "tom", "password": long})),
+        ("POST", "/v1/users", json!({"name": "x", "password": long})),
+        ("PATCH", "/v1/users/tom", json!({"display": long})),
+        ("PUT", "/v1/grants", json!({"path": "/", "user": long, "rights": ["read"]})),
+        ("POST", "/v1/tokens", json!({"name": long})),
+    ] {
+        api.by(ADMIN, method, target, body).await.problem(413, "body-too-large");
+    }
+    for (method, target, body) in [
+        ("POST", "/v1/session", json!({"user": "tom", "password": PASSWORD, "remember": true})),
+        ("POST", "/v1/users", json!({"name": "x", "password": PASSWORD, "quota": {"bytes": 1}})),
+        ("POST", "/v1/users", json!({"name": "x"})),
+        ("PATCH", "/v1/users/tom", json!({"quota": null})),
+        ("PATCH", "/v1/users/tom", json!({"password": null})),
+        ("PUT", "/v1/grants", json!({"path": "/", "user": "tom", "rights": ["own"]})),
+        ("PUT", "/v1/grants", json!({"path": "/", "user": "tom", "rights": []})),
+        ("PUT", "/v1/grants", json!({"path": "d", "user": "tom", "rights": ["read"]})),
+        ("POST", "/v1/tokens", json!({"name": "x", "scope": "/"})),
+    ] {
+        api.by(ADMIN, method, target, body).await.problem(400, "malformed");
+    }
+    let headers = [("authorization", basic(ADMIN, PASSWORD))];
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    api.app.send("POST", "/v1/tokens", &headers, r#"{"name":"x"}"#).await.problem(415, "media-type");
+}
