@@ -19,6 +19,7 @@
 
 pub mod authority;
 mod commit;
+mod cursor_seal;
 pub mod decide;
 pub mod error;
 mod first_user;
@@ -38,6 +39,7 @@ mod verifier;
 pub mod ways;
 
 pub use authority::{Authority, Credential};
+pub use cursor_seal::CursorSeal;
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};
 pub use grants::GrantOnDir;
@@ -56,6 +58,7 @@ use crate::schema::meta;
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::{self, UserName};
 use crate::table::{RowQuery, Tables};
+use cursor_seal::KnownCursorKey;
 use first_user::KnownUsers;
 use verifier::Verifier;
 
@@ -68,12 +71,13 @@ pub struct Auth {
     verifier: Verifier,
     clock: fn() -> Timestamp,
     known: Arc<KnownUsers>,
+    cursor_key: KnownCursorKey,
 }
 
 impl Auth {
     /// `clock`: the time now. Two passwords are hashed at a time.
     pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
-        Self { tables, verifier: Verifier::new(usize::MAX), clock, known: Arc::default() }
+        Self { tables, verifier: Verifier::new(usize::MAX), clock, known: Arc::default(), cursor_key: Arc::default() }
     }
 
     /// Hashes passwords with so much memory: [`hash_memory`]. One at a time if it is less than 128 MiB.

@@ -5,9 +5,15 @@
 #[error("the system has no random bytes: {0}")]
 pub struct RandomError(String);
 
+impl RandomError {
+    pub fn new(error: impl ToString) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// So many random bytes.
 pub fn random<const N: usize>() -> Result<[u8; N], RandomError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| RandomError(error.to_string()))?;
+    getrandom::fill(&mut bytes).map_err(RandomError::new)?;
     Ok(bytes)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Auth;
 use super::authority::{Authority, Credential};
+use super::cursor_seal::CursorSeal;
 use super::decide::{DirChain, Permission};
 use super::error::{AuthError, Result};
 use super::new_user::PreparedUser;
@@ -36,6 +37,14 @@ impl Requester {
     pub async fn plan_user(&self, plan: &mut Plan, user: &PreparedUser, home: Option<DirId>) -> Result<User> {
         let known = self.0.as_ref().ok_or(AuthError::Forbidden)?;
         known.auth.plan_user(plan, &known.credential, user, home).await
+    }
+
+    /// What seals his cursors; none if he is no user.
+    pub async fn cursor_seal(&self) -> Result<Option<CursorSeal>> {
+        match (&self.0, self.user()) {
+            (Some(known), Some(user)) => known.auth.cursor_seal(user).await.map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// His name; none if he is no user.

@@ -18,7 +18,7 @@ use super::namespace::Namespace;
 use super::query::stored::TimePage;
 use super::rooms::Rooms;
 use super::{commit, granted, query, seen, subtree};
-use crate::auth::{DirChain, PreparedUser, Requester, User};
+use crate::auth::{CursorSeal, DirChain, PreparedUser, Requester, User};
 use crate::budget::Budget;
 use crate::content::Body;
 use crate::schema::dir::FileEntry;
@@ -41,6 +41,11 @@ impl UserDrive {
     /// The memory of requests: a permit of it is taken before each of their buffers.
     pub fn memory(&self) -> &Budget {
         &self.rooms.parts.memory
+    }
+
+    /// What seals the cursors of the requester, if he is a user.
+    pub async fn cursor_seal(&self) -> Result<Option<CursorSeal>> {
+        Ok(self.requester.cursor_seal().await?)
     }
 
     /// The file or directory at a path.

@@ -14,6 +14,10 @@ pub const SCHEMA: &[u8] = b"schema";
 pub const USERS: &[u8] = b"users";
 /// The qualifier of the number of admins who can log in.
 pub const ADMINS: &[u8] = b"admins";
+/// The qualifier of the key that seals the cursors of users, in the row [`USERS`].
+pub const CURSOR_KEY: &[u8] = b"cursors";
+/// Bytes of that key.
+pub const CURSOR_KEY_BYTES: usize = 32;
 /// The qualifier of the value.
 pub const VALUE: &[u8] = b"v";
 
@@ -66,6 +70,19 @@ pub fn decode_admins(value: &[u8]) -> Result<u64, ValueError> {
     Ok(admins)
 }
 
+/// The value of `cf:cursors`.
+pub fn encode_cursor_key(key: &[u8; CURSOR_KEY_BYTES]) -> Bytes {
+    ValueWriter::new(1).raw(key).done()
+}
+
+/// Decodes that key.
+pub fn decode_cursor_key(value: &[u8]) -> Result<[u8; CURSOR_KEY_BYTES], ValueError> {
+    let mut r = ValueReader::version_1("key of cursors", value)?;
+    let key = r.raw(CURSOR_KEY_BYTES)?.try_into().map_err(|_| r.damaged())?;
+    r.end()?;
+    Ok(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +90,10 @@ mod tests {
     #[test]
     fn golden_bytes() {
         assert_eq!(encode_admins(2).as_ref(), [1, 2]);
+        let key = [7; CURSOR_KEY_BYTES];
+        assert_eq!(encode_cursor_key(&key), [&[1][..], &key].concat());
+        assert_eq!(decode_cursor_key(&encode_cursor_key(&key)), Ok(key));
+        assert!(decode_cursor_key(&[1, 7]).is_err());
         assert_eq!(decode_admins(&[1, 2]), Ok(2));
         assert!(decode_admins(&[1]).is_err());
         assert_eq!(encode_version(2).as_ref(), [1, 2]);

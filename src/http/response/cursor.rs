@@ -1,58 +1,83 @@
 //! Cursors: opaque, and bound to the resource and the filters of their request.
 //!
-//! A cursor is base64url of a version byte, 16 bytes of a SHA-256 over resource, filters and position, and the position.
-//! The hash keeps a cursor from being used with other filters, where it would skip entries silently. The hash is no
-//! secret: a cursor gives its client no further rights.
+//! A cursor is base64url of a version byte and of
+//!
+//! - 1: 16 bytes of a SHA-256 over resource, filters and position, and the position. The hash keeps a cursor from being used
+//!   with other filters, where it would skip entries silently. It is no secret: all may be seen that is there
+//! - 2: the position, [sealed](CursorSeal) for one user. A page may end at what he may not see
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Problem, Result};
+use crate::auth::CursorSeal;
 
-const VERSION: u8 = 1;
+const PLAIN: u8 = 1;
+const SEALED: u8 = 2;
 const HASH: usize = 16;
 
 /// A resource and its filters: all but `limit`, which may change between pages.
-pub struct CursorScope(Sha256);
+pub struct CursorScope {
+    digest: Sha256,
+    seal: Option<CursorSeal>,
+}
 
 impl CursorScope {
     pub fn new(resource: &str) -> Self {
-        Self(Sha256::new()).filter(Some(resource))
+        Self { digest: Sha256::new(), seal: None }.filter(Some(resource))
+    }
+
+    /// With the seal of the user who asks.
+    pub fn sealed(self, seal: Option<CursorSeal>) -> Self {
+        Self { seal, ..self }
     }
 
     /// Adds a filter, also one that is not set: the order of the filters distinguishes them.
     pub fn filter(mut self, value: Option<&str>) -> Self {
         match value {
-            None => self.0.update([0]),
+            None => self.digest.update([0]),
             Some(value) => {
-                self.0.update([1]);
-                self.0.update((value.len() as u64).to_be_bytes());
-                self.0.update(value);
+                self.digest.update([1]);
+                self.digest.update((value.len() as u64).to_be_bytes());
+                self.digest.update(value);
             }
         }
         self
     }
 
     fn hash(&self, position: &[u8]) -> Vec<u8> {
-        self.0.clone().chain_update(position).finalize().iter().take(HASH).copied().collect()
+        self.digest.clone().chain_update(position).finalize().iter().take(HASH).copied().collect()
     }
 
-    pub fn encode(&self, position: &[u8]) -> String {
-        URL_SAFE_NO_PAD.encode([&[VERSION], self.hash(position).as_slice(), position].concat())
+    pub fn encode(&self, position: &[u8]) -> Result<String> {
+        let bytes = match &self.seal {
+            None => [&[PLAIN], self.hash(position).as_slice(), position].concat(),
+            Some(seal) => [&[SEALED], seal.seal(&self.digest.clone().finalize(), position)?.as_slice()].concat(),
+        };
+        Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
     /// The position in a cursor.
     pub fn decode(&self, cursor: &str) -> Result<Vec<u8>> {
-        let other = || {
+        let position = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| self.position(&bytes));
+        position.ok_or_else(|| {
             Problem::malformed(
                 "The cursor is of another request: send it with the filters it came from, or start without one.",
             )
-        };
-        let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| other())?;
-        let (version, rest) = bytes.split_first().ok_or_else(other)?;
-        let (hash, position) = rest.split_at_checked(HASH).ok_or_else(other)?;
-        if *version == VERSION && hash == self.hash(position) { Ok(position.to_vec()) } else { Err(other()) }
+        })
+    }
+
+    fn position(&self, cursor: &[u8]) -> Option<Vec<u8>> {
+        let (version, rest) = cursor.split_first()?;
+        match (*version, &self.seal) {
+            (PLAIN, None) => {
+                let (hash, position) = rest.split_at_checked(HASH)?;
+                (hash == self.hash(position)).then(|| position.to_vec())
+            }
+            (SEALED, Some(seal)) => seal.open(&self.digest.clone().finalize(), rest),
+            _ => None,
+        }
     }
 }
 
@@ -63,9 +88,9 @@ mod tests {
     #[test]
     fn a_cursor_belongs_to_its_scope() {
         let scope = CursorScope::new("files").filter(Some("a")).filter(None);
-        let cursor = scope.encode(b"there");
+        let cursor = scope.encode(b"there").unwrap();
         assert_eq!(scope.decode(&cursor).unwrap(), b"there");
-        assert_eq!(scope.decode(&scope.encode(b"")).unwrap(), b"");
+        assert_eq!(scope.decode(&scope.encode(b"").unwrap()).unwrap(), b"");
         for other in [
             CursorScope::new("find").filter(Some("a")).filter(None),
             CursorScope::new("files").filter(None).filter(Some("a")),

@@ -21,7 +21,7 @@ pub fn page<T>(
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let is_more = all.len() > limit;
     all.truncate(limit);
-    let next = all.last().filter(|_| is_more).map(|(key, _)| scope.encode(key.as_bytes()));
+    let next = all.last().filter(|_| is_more).map(|(key, _)| scope.encode(key.as_bytes())).transpose()?;
     Ok((all.into_iter().map(|(_, item)| item).collect(), next))
 }
 

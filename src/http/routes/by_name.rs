@@ -46,7 +46,8 @@ pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<R
     let scope = CursorScope::new("find")
         .filter(Some(&name))
         .filter(prefix.then_some("*"))
-        .filter(under.as_ref().map(|path| path.as_str()));
+        .filter(under.as_ref().map(|path| path.as_str()))
+        .sealed(drive.cursor_seal().await?);
     let after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(&app, limit).await?;
     let query = NameQuery { name, prefix, under, after, limit };
@@ -57,7 +58,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<R
         ControlFlow::Continue(()) => page.next,
         ControlFlow::Break(last) => last,
     };
-    let next = next.map(|(folded, id)| scope.encode(&[id.0.as_bytes(), folded.as_bytes()].concat()));
+    let next = next.map(|(folded, id)| scope.encode(&[id.0.as_bytes(), folded.as_bytes()].concat())).transpose()?;
     json.response(next, &uri, permit)
 }
 

@@ -54,12 +54,12 @@ pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<R
     if query.from.zip(query.to).is_some_and(|(from, to)| from > to) {
         return Err(Problem::malformed("`from` lies after `to`: swap them."));
     }
-    let scope = scope(&query);
+    let scope = scope(&query).sealed(drive.cursor_seal().await?);
     query.after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(&app, query.limit).await?;
     let mut json = PageWriter::json(query.limit, None);
     let next = fill(&drive, &query, &mut json).await.map_err(Problem::under)?;
-    json.response(next.map(|(time, id)| scope.encode(&encode(time, id))), &uri, permit)
+    json.response(next.map(|(time, id)| scope.encode(&encode(time, id))).transpose()?, &uri, permit)
 }
 
 /// Adds what fits of the files. Returns where the next page starts.

@@ -143,11 +143,12 @@ async fn page(
             Some(NodeKind::File) => Some("file"),
             Some(NodeKind::Directory) => Some("directory"),
         });
+    let scope = scope.sealed(drive.cursor_seal().await?);
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(app, query.limit).await?;
     let mut json = PageWriter::json(query.limit, Some(path));
     let next = read(drive, path, query, &mut json).await.map_err(Problem::reading)?;
-    json.response(next.map(|at| scope.encode(&at)), uri, permit)
+    json.response(next.map(|at| scope.encode(&at)).transpose()?, uri, permit)
 }
 
 /// Reads as many entries as fit on a page, in small steps, so that few entries are read in vain. Returns where the next
