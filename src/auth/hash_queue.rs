@@ -1,5 +1,5 @@
-//! Argon2 for a few passwords at a time, since each takes 64 MiB and a core for a while. The others wait in a queue with an
-//! end.
+//! Argon2 for two passwords at a time, since each takes 64 MiB and a core for a while: of the memory of requests, and only
+//! for that while. The others wait in a queue with an end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::sender::ClientNet;
+use crate::budget::Budget;
 
 /// Bytes that Argon2 takes for one password.
 pub const HASH_BYTES: usize = 64 << 20;
 /// Passwords that are hashed at a time, if there is memory for them.
 const AT_A_TIME: usize = 2;
-/// They have the memory divided by this.
-const MEMORY_PART: usize = 8;
 
 /// Passwords that wait.
 const WAITING: usize = 64;
@@ -26,11 +25,6 @@ pub const QUEUED: usize = WAITING + AT_A_TIME;
 const OF_ADDRESS: usize = 16;
 /// How long one waits.
 const WAIT: Duration = Duration::from_secs(10);
-
-/// The bytes to set aside for hashing passwords, of all the memory that the server may use.
-pub fn hash_memory(memory: usize) -> usize {
-    (memory / MEMORY_PART).min(AT_A_TIME * HASH_BYTES)
-}
 
 /// Why a password was not hashed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +44,7 @@ pub struct HashQueue(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     turns: Arc<Semaphore>,
+    memory: Budget,
     /// Passwords that wait, and those that have their turn.
     all: Arc<Semaphore>,
     of_addresses: Mutex<HashMap<ClientNet, usize>>,
@@ -64,11 +59,10 @@ pub struct Queued {
 }
 
 impl HashQueue {
-    /// With so many bytes for hashing. One password is hashed at a time if they are too few for two.
-    pub fn new(bytes: usize) -> Self {
-        let turns = (bytes / HASH_BYTES).clamp(1, AT_A_TIME);
-        let [turns, all] = [turns, WAITING + turns].map(|n| Arc::new(Semaphore::new(n)));
-        Self(Arc::new(Inner { turns, all, of_addresses: Mutex::default() }))
+    /// `memory`: what it takes for each password. With less than 64 MiB one is hashed at a time, beyond that memory.
+    pub fn new(memory: Budget) -> Self {
+        let [turns, all] = [AT_A_TIME, QUEUED].map(|n| Arc::new(Semaphore::new(n)));
+        Self(Arc::new(Inner { turns, memory, all, of_addresses: Mutex::default() }))
     }
 
     /// Puts a password at the end of the queue. `address`: none if it is no guess.
@@ -102,9 +96,10 @@ impl Queued {
     {
         let turn = timeout(WAIT, self.queue.0.turns.clone().acquire_owned()).await.map_err(|_| QueueError::Full)?;
         let turn = turn.map_err(|error| QueueError::Failed(error.to_string()))?;
+        let memory = timeout(WAIT, self.queue.0.memory.take(HASH_BYTES)).await.map_err(|_| QueueError::Full)?;
         let done = spawn_blocking(move || {
             let done = work();
-            drop((turn, self));
+            drop((turn, memory, self));
             done
         });
         done.await.map_err(|error| QueueError::Failed(error.to_string()))
@@ -138,24 +133,26 @@ mod tests {
         Some(Sender::new("tom", Ipv4Addr::from_bits(net).into()).net)
     }
 
-    #[test]
-    fn memory_for_two_is_an_eighth_and_at_most_128_mib() {
-        let gib = 1 << 30;
-        for (memory, bytes, turns) in
-            [(0, 0, 1), (gib / 8, gib / 64, 1), (gib / 2, gib / 16, 1), (gib - 8, gib / 8 - 1, 1), (gib, gib / 8, 2)]
-        {
-            assert_eq!(hash_memory(memory), bytes);
-            let queue = HashQueue::new(bytes);
-            assert_eq!(queue.0.turns.available_permits(), turns, "{memory}");
-            assert_eq!(queue.0.all.available_permits(), turns + WAITING, "{memory}");
+    /// With less memory than for two, the second waits for the first.
+    #[tokio::test(start_paused = true)]
+    async fn each_takes_its_memory() {
+        for (memory, at_a_time) in [(HASH_BYTES / 4, 1), (2 * HASH_BYTES, 1), (4 * HASH_BYTES, 3)] {
+            let memory = Budget::new(memory);
+            let queue = HashQueue::new(memory.clone());
+            let taken: Vec<_> = std::iter::from_fn(|| memory.try_take(HASH_BYTES)).collect();
+            assert_eq!(taken.len(), at_a_time);
+            let run = queue.enter(address(1)).unwrap().run(|| 1);
+            assert_eq!(run.await, Err(QueueError::Full), "there is no memory for it");
+            drop(taken);
+            assert_eq!(queue.enter(address(1)).unwrap().run(|| 1).await, Ok(1));
+            let taken: Vec<_> = std::iter::from_fn(|| memory.try_take(HASH_BYTES)).collect();
+            assert_eq!(taken.len(), at_a_time);
         }
-        assert_eq!(hash_memory(64 * gib), gib / 8);
-        assert_eq!(HashQueue::new(usize::MAX).0.all.available_permits(), QUEUED);
     }
 
     #[tokio::test]
     async fn the_queue_has_an_end_and_each_address_its_share() {
-        let queue = HashQueue::new(2 * HASH_BYTES);
+        let queue = HashQueue::new(Budget::unlimited());
         let mut queued: Vec<Queued> = (0..OF_ADDRESS).map(|_| queue.enter(address(1)).unwrap()).collect();
         assert_eq!(queue.enter(address(1)).err(), Some(QueueError::Full));
         assert_eq!(queue.0.all.available_permits(), QUEUED - OF_ADDRESS, "a refused one takes no place");
@@ -172,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn two_run_at_once_and_who_leaves_is_not_run() {
-        let queue = HashQueue::new(2 * HASH_BYTES);
+        let queue = HashQueue::new(Budget::unlimited());
         let (ends, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
         let (started, starts) = mpsc::channel();

@@ -43,7 +43,6 @@ pub use cursor_seal::CursorSeal;
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};
 pub use grants::GrantOnDir;
-pub use hash_queue::hash_memory;
 pub use new_user::{NewUser, PreparedUser};
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
@@ -52,6 +51,7 @@ pub use ways::Ways;
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee};
 use crate::schema::meta;
@@ -77,12 +77,18 @@ pub struct Auth {
 impl Auth {
     /// `clock`: the time now. Two passwords are hashed at a time.
     pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
-        Self { tables, verifier: Verifier::new(usize::MAX), clock, known: Arc::default(), cursor_key: Arc::default() }
+        Self {
+            tables,
+            verifier: Verifier::new(Budget::unlimited()),
+            clock,
+            known: Arc::default(),
+            cursor_key: Arc::default(),
+        }
     }
 
-    /// Hashes passwords with so much memory: [`hash_memory`]. One at a time if it is less than 128 MiB.
-    pub fn with_hash_memory(self, bytes: usize) -> Self {
-        Self { verifier: Verifier::new(bytes), ..self }
+    /// With the memory of requests, of which a password takes 64 MiB while it is hashed.
+    pub fn with_memory(self, memory: Budget) -> Self {
+        Self { verifier: Verifier::new(memory), ..self }
     }
 
     /// The same users through another handle of their store: tests watch through it what this one does.

@@ -1,8 +1,8 @@
 //! Users: made, the first one too.
 
 use super::Auth;
-use super::cursor_seal::put_cursor_key;
 use super::authority::{Authority, Credential, no_users};
+use super::cursor_seal::put_cursor_key;
 use super::error::{AuthError, Result};
 use super::guards;
 use super::users::{User, key, put_admins};
@@ -102,7 +102,10 @@ impl Auth {
         match maker {
             None => {
                 self.known.begin_first();
-                guards::add_all(plan, [ConditionalRow { changes: vec![put_admins(1), put_cursor_key()?], ..no_users() }]);
+                guards::add_all(
+                    plan,
+                    [ConditionalRow { changes: vec![put_admins(1), put_cursor_key()?], ..no_users() }],
+                );
             }
             Some(admin) => {
                 if self.known_name(name.as_str()).await?.is_some() {

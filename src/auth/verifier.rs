@@ -42,9 +42,9 @@ struct Inner {
 
 impl Verifier {
     /// With so many bytes of memory for hashing.
-    pub fn new(hash_memory: usize) -> Self {
+    pub fn new(memory: Budget) -> Self {
         Self(Arc::new(Inner {
-            queue: HashQueue::new(hash_memory),
+            queue: HashQueue::new(memory),
             slowdown: Slowdown::new(QUEUED),
             remembered: Arc::default(),
             alike: (0..LOCKS).map(|_| Mutex::default()).collect(),
@@ -125,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_right_password_is_verified() {
-        let verifier = Verifier::new(2 * HASH_BYTES);
+        let verifier = Verifier::new(Budget::unlimited());
         let hash = verifier.hash("sesame, open").await.unwrap();
         assert!(hash.0.starts_with("$argon2id$v=19$m=65536,t=3,p=4$"), "{}", hash.0);
         assert_ne!(hash, verifier.hash("sesame, open").await.unwrap(), "the salt is random");
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_many_alike_is_verified_and_of_many_others_no_more_than_allowed() {
-        let verifier = Verifier::new(2 * HASH_BYTES);
+        let verifier = Verifier::new(Budget::unlimited());
         let hash = verifier.hash("sesame, open").await.unwrap();
         let right = join_all((0..32).map(|_| verify(&verifier, "sesame, open", "10.0.0.1", Some(&hash)))).await;
         assert_eq!(count(&right, |one| matches!(one, Ok(true))), 32);
@@ -162,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_while_he_waits_has_guessed_nothing_and_later_he_has() {
-        let verifier = Verifier::new(HASH_BYTES);
+        let verifier = Verifier::new(Budget::new(HASH_BYTES));
         let guesses: Vec<String> = (0..10).map(|n| format!("guess no. {n}")).collect();
         let send = |guess| Box::pin(verify(&verifier, guess, "10.0.0.1", None));
         for _ in 0..3 {
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_is_no_wrong_password() {
-        let verifier = Verifier::new(HASH_BYTES);
+        let verifier = Verifier::new(Budget::new(HASH_BYTES));
         let others: Vec<_> = std::iter::from_fn(|| verifier.0.queue.enter(None).ok()).collect();
         for n in 0..20 {
             let busy = verify(&verifier, &format!("guess no. {n}"), "10.0.0.1", None).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowdrive::auth::{Auth, hash_memory};
+use rowdrive::auth::Auth;
 use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::rocks::{FolderLock, Rocks, RocksOptions};
 use rowdrive::migrate;
@@ -28,14 +28,13 @@ pub struct Opened {
     pub auth: Auth,
 }
 
-/// Divides the memory: a quarter for the buffers of requests, an eighth (at most 128 MiB) for hashing passwords, a little for
-/// the path cache and for the keys of folders, and the rest for the engine. A sixteenth of a gigabyte has the paths of
-/// 300,000 directories: a page of a period needs those of all its files.
+/// Divides the memory: a quarter for the buffers of requests, a little for the path cache and for the keys of folders, and
+/// the rest for the engine. A sixteenth of a gigabyte has the paths of 300,000 directories: a page of a period needs those
+/// of all its files.
 fn shares(memory: usize) -> (Settings, RocksOptions) {
     let (path_cache, folder_keys) = (memory / 16, memory / 32);
     let settings = Settings { memory: memory / 4, path_cache, folder_keys, ..Settings::default() };
-    let others = settings.memory + hash_memory(memory) + path_cache + folder_keys;
-    let options = RocksOptions { memory: memory - others };
+    let options = RocksOptions { memory: memory - settings.memory - path_cache - folder_keys };
     (settings, options)
 }
 
@@ -62,9 +61,9 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
         data_folder::write_ids(data).map_err(folder_error)?;
     }
     data_folder::complete_ids(data).map_err(folder_error)?;
-    let auth = Auth::new(tables.clone(), Timestamp::now).with_hash_memory(hash_memory(memory));
-    let drive = Drive::open_with(tables, &data.join("content"), settings).await;
+    let drive = Drive::open_with(tables.clone(), &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
+    let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
     Ok(Opened { rocks, drive, auth })
 }
 
@@ -113,7 +112,8 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let rocks = Arc::new(rocks);
     let tables = Tables::new(rocks.clone());
     migrate::open_degraded(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
-    let auth = Auth::new(tables.clone(), Timestamp::now).with_hash_memory(hash_memory(memory));
-    let drive = Drive::open_read_only(tables, &data.join("content"), settings);
-    Ok(Opened { rocks, drive: drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?, auth })
+    let drive = Drive::open_read_only(tables.clone(), &data.join("content"), settings);
+    let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
+    let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
+    Ok(Opened { rocks, drive, auth })
 }
