@@ -6,7 +6,7 @@
 pub struct RandomError(String);
 
 impl RandomError {
-    pub fn new(error: impl ToString) -> Self {
+    pub(super) fn new(error: impl ToString) -> Self {
         Self(error.to_string())
     }
 }

@@ -54,7 +54,7 @@ impl Requester {
 
     /// Reads what he may do now. An attempt of a change reads it anew.
     ///
-    /// Errors: [`AuthError::Unauthorized`](super::AuthError::Unauthorized) if his credential is not valid any more.
+    /// Errors: [`AuthError::Unauthorized`] if his credential is not valid any more.
     pub async fn access(&self) -> Result<Access> {
         let Some(known) = &self.0 else { return Ok(Access(None)) };
         let authority = known.auth.authority(&known.credential).await?;
@@ -69,7 +69,7 @@ pub struct Access(Option<(Arc<Known>, Authority)>);
 impl Access {
     /// Reads his account again.
     ///
-    /// Errors: [`AuthError::Unauthorized`](super::AuthError::Unauthorized) if his credential is not valid any more.
+    /// Errors: [`AuthError::Unauthorized`] if his credential is not valid any more.
     pub async fn again(&self) -> Result<Self> {
         let Some((known, _)) = &self.0 else { return Ok(Self(None)) };
         let authority = known.auth.authority(&known.credential).await?;
@@ -100,7 +100,7 @@ impl Access {
 
     /// Decides whether he has a right on the last directory of a path.
     ///
-    /// Errors: [`AuthError::Forbidden`](super::AuthError::Forbidden) if he has not.
+    /// Errors: [`AuthError::Forbidden`] if he has not.
     pub async fn decide(&self, chain: &DirChain, right: Right) -> Result<Permission> {
         match &self.0 {
             None => Ok(Permission::unguarded()),

@@ -11,6 +11,7 @@ use super::password::{self, PasswordError};
 use super::remembered::Remembered;
 use super::sender::Sender;
 use super::slowdown::Slowdown;
+use crate::budget::Budget;
 use crate::schema::account::PasswordHash;
 
 type HashResult<T> = std::result::Result<T, PasswordError>;

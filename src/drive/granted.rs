@@ -17,8 +17,8 @@ use crate::schema::{DirId, DrivePath};
 ///
 /// Errors: [`DriveError::IsFile`] if it is a file.
 pub async fn chain(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<DirChain> {
-    for _ in 0..TRIES {
-        let look = Look::at(ns, requester, path).await?;
+    for attempt in 0..TRIES {
+        let look = Look::at(ns, requester, path, attempt).await?;
         let found = stat_in(ns, &look.sight, path).await;
         let chain = dir_chain(ns, path).await?;
         if !look.holds().await? {
@@ -42,7 +42,7 @@ pub async fn rights(ns: &Namespace, requester: &Requester) -> Result<Vec<(DriveP
     let on_root = rights.held(&DirChain::root()).await?;
     let mut found = Vec::from_iter((on_root.iter().count() > 0).then(|| (DrivePath::root(), on_root)));
     if on_root != RightSet::ALL {
-        for chain in rights.granted().await? {
+        for chain in rights.granted(&DirChain::root()).await? {
             let held = rights.held(&chain).await?;
             if let Some((path, _)) = chain.last().filter(|(path, _)| !path.is_root() && held.contains(Right::Read)) {
                 found.push((path.clone(), held));
@@ -57,7 +57,7 @@ pub async fn rights(ns: &Namespace, requester: &Requester) -> Result<Vec<(DriveP
 pub async fn paths(ns: &Namespace, requester: &Requester, dirs: &[DirId]) -> Result<HashMap<DirId, DrivePath>> {
     let rights = Rights::read(ns, requester).await?;
     let mut found = HashMap::new();
-    for chain in chains_of(ns, dirs).await? {
+    for chain in chains_of(ns, dirs, DirId::ROOT).await? {
         if let (Some((path, id)), true) = (chain.last(), rights.held(&chain).await?.contains(Right::Read)) {
             found.insert(*id, path.clone());
         }

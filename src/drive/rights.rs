@@ -155,7 +155,7 @@ impl<'a> Rights<'a> {
     }
 
     /// The chains of all directories on which he may have been given something, in the last one of this chain.
-    async fn granted(&self, chain: &DirChain) -> Result<Vec<DirChain>> {
+    pub async fn granted(&self, chain: &DirChain) -> Result<Vec<DirChain>> {
         let Some((_, top)) = chain.last() else { return Ok(Vec::new()) };
         let mut dirs: Vec<DirId> = self.access.granted_dirs().into_iter().collect();
         // Always in the same order, so that a seeded run makes the same calls each time.

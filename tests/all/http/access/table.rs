@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rowdrive::http::{Callers, routes};
 
 use super::OWN;
 use super::world::{World, comparable};
+use crate::drive::fixture::run;
+use crate::drive::model::Op;
 
 /// The callers of the columns: Eva, who has nothing; Tom, who may write in `/d`; Tom's token to read in `/d/c`; an admin.
 const CALLERS: [&str; 4] = ["token of another user", "token of a user", "token for a directory", "token of an admin"];
@@ -236,4 +240,28 @@ async fn what_is_hidden_is_answered_as_what_is_missing() {
     // All is as it was.
     world.send("token of an admin", "GET", "/v1/fs/h/f", &[]).await.is(200);
     world.send("token of an admin", "GET", "/v1/fs/none/", &[]).await.is(404);
+}
+
+#[tokio::test]
+async fn a_cursor_is_of_use_to_its_user_alone() {
+    let world = World::new().await;
+    run(&world.app.drive, Op::Put("/d/f2", 1)).await.unwrap();
+    for target in ["/v1/files?limit=1", "/v1/find?name=f*&limit=1", "/v1/fs/d/?limit=1"] {
+        let page = async |caller: &str, target: &str| world.send(caller, "GET", target, &[]).await;
+        let next = async |caller: &str| page(caller, target).await.json()["next"].as_str().unwrap().to_owned();
+        let (tom, admin) = (next("token of a user").await, next("token of an admin").await);
+        for (caller, cursor, expected) in [
+            ("token of a user", &tom, 200),
+            ("password of a user", &tom, 200),
+            ("token of an admin", &tom, 400),
+            ("token of a user", &admin, 400),
+            ("token of an admin", &admin, 200),
+        ] {
+            page(caller, &format!("{target}&cursor={cursor}")).await.is(expected);
+        }
+        // It is no text that shows a position.
+        let bytes = URL_SAFE_NO_PAD.decode(&tom).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("f2"), "{bytes:?}");
+        assert_ne!(tom, next("token of a user").await, "it is sealed anew each time");
+    }
 }
