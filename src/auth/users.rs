@@ -64,6 +64,10 @@ impl Auth {
             None => return Err(AuthError::Forbidden),
         };
         may_change(&authority, &name, &change)?;
+        // Before a new one is hashed, which takes a place of the queue.
+        if change.password.is_some() && change.old_password.is_none() && !authority.is_admin() {
+            return Err(AuthError::Forbidden);
+        }
         let hash = match &change.password {
             None => None,
             Some(password) => Some(self.verifier.hash(password).await?),

@@ -14,6 +14,7 @@ use axum::http::{Extensions, HeaderMap, Method};
 use super::app::App;
 use super::callers::Callers;
 use super::request::audit::{address, note_refusal};
+use super::request::host::refuse_forwarded;
 use super::request::requester::is_secure;
 use super::response::problem::{Problem, Result};
 use crate::auth::{Auth, AuthError, Credential};
@@ -56,6 +57,7 @@ pub async fn admit(app: &App, callers: Callers, sent: Sent<'_>) -> Result<Option
     if callers == Callers::Everyone {
         return Ok(None);
     }
+    refuse_forwarded(headers)?;
     let verified = verify(auth, &presented, address(extensions)).await;
     let (credential, is_admin) = verified.inspect_err(|error| {
         if !presented.is_nothing() {

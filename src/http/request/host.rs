@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::{FORWARDED, HOST, VIA};
 use axum::http::request::Parts;
 
+use crate::http::response::problem::{Problem, Result as Answer};
 use crate::http::server::Peer;
 
 /// The names of this machine for itself.
@@ -53,15 +55,27 @@ impl<S: Sync> FromRequestParts<S> for Local {
     }
 }
 
+/// Whether a proxy says that it has sent a request on.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name == FORWARDED || name == VIA || name.as_str().starts_with(FORWARDED_BY))
+}
+
+/// Refuses what a proxy has sent on, on a drive with users: all its clients have one address, so wrong passwords of
+/// strangers would slow its users.
+pub fn refuse_forwarded(headers: &HeaderMap) -> Answer<()> {
+    if is_forwarded(headers) {
+        return Err(Problem::forbidden().with_detail(
+            "With users, no proxy may stand before the server: connect to it directly, by TLS if it is not this machine.",
+        ));
+    }
+    Ok(())
+}
+
 /// Whether a request comes from this machine itself: from a loopback address, by a loopback name, and through no proxy.
 fn is_local(request: &Parts) -> bool {
     let is_near = request.extensions.get::<Peer>().is_some_and(|Peer(address)| address.is_loopback());
-    let is_proxied = |name: &str| name == FORWARDED || name == VIA || name.starts_with(FORWARDED_BY);
     let hosts = request.headers.get_all(HOST).iter().filter_map(|host| host.to_str().ok());
     let hosts: Vec<&str> = hosts.chain(request.uri.authority().map(|authority| authority.as_str())).collect();
     let is_loopback = |host: &&str| HostPort::parse(host).is_some_and(|host| host.is_loopback());
-    is_near
-        && !request.headers.keys().any(|name| is_proxied(name.as_str()))
-        && !hosts.is_empty()
-        && hosts.iter().all(is_loopback)
+    is_near && !is_forwarded(&request.headers) && !hosts.is_empty() && hosts.iter().all(is_loopback)
 }

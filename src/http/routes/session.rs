@@ -14,6 +14,7 @@ use crate::http::app::App;
 use crate::http::request::account::require_users;
 use crate::http::request::audit::{Audit, AuditEvent, address, note_refusal};
 use crate::http::request::body::json_within;
+use crate::http::request::host::refuse_forwarded;
 use crate::http::request::requester::is_secure;
 use crate::http::request::{Params, Proved};
 use crate::http::response::account::rights_json;
@@ -52,6 +53,7 @@ pub async fn log_in(
 ) -> Result<(StatusCode, [(HeaderName, HeaderValue); 1])> {
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
+    refuse_forwarded(&headers)?;
     let LoginRequest { user, password } = json_within(&app, &headers, body, BODY_BYTES).await?;
     let login = app.auth.log_in(&user, &password, address(&extensions), Instant::now()).await;
     let login = login.inspect_err(|error| note_refusal(&app, error, Some(&user), &extensions))?;

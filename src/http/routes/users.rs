@@ -1,19 +1,21 @@
 //! `/v1/users`: users, the first one too.
 
+use std::time::Instant;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{Extensions, HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::account::{BODY_BYTES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
 use crate::api::path;
 use crate::api::problem::ProblemKind;
-use crate::auth::{NewUser, UserChange};
+use crate::auth::{AuthError, Credential, NewUser, UserChange};
 use crate::drive::{DriveError, Home, UserDrive};
 use crate::http::app::App;
 use crate::http::request::account::{last_part, require_users, text};
-use crate::http::request::audit::{Audit, AuditEvent};
+use crate::http::request::audit::{Audit, AuditEvent, address, note_refusal};
 use crate::http::request::body::json_within;
 use crate::http::request::host::Local;
 use crate::http::request::path::parse_text;
@@ -23,6 +25,7 @@ use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{headers, json, list};
 use crate::schema::account::Quota;
+use crate::schema::user_name::UserName;
 
 /// Where homes are made, unless told otherwise.
 const HOMES: &str = "/home";
@@ -118,6 +121,7 @@ pub async fn get_one(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Re
 pub async fn change(
     State(app): State<App>,
     (Proved(by), audit): (Proved, Audit),
+    extensions: Extensions,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -125,6 +129,10 @@ pub async fn change(
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
     let asked: UserChangeRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let name = last_part(&uri)?;
+    if let Some(old) = &asked.old {
+        verify_own(&app, &by, (&name, old), &extensions).await?;
+    }
     let display = asked.display.map(|display| text("display", &display.unwrap_or_default())).transpose()?;
     let change = UserChange {
         display,
@@ -134,9 +142,25 @@ pub async fn change(
         disabled: asked.disabled,
         quota: None,
     };
-    let changed = app.auth.change_user(&by, &last_part(&uri)?, change).await?;
+    let changed = app.auth.change_user(&by, &name, change).await?;
     audit.note(AuditEvent::UserChanged, Some(changed.name.as_str()));
     json::json(&user_json(&changed))
+}
+
+/// Verifies the old password of the one who asks as that of a login is: a wrong one counts. Otherwise who has a stolen
+/// session could guess without end.
+async fn verify_own(app: &App, by: &Credential, sent: (&str, &str), extensions: &Extensions) -> Result<()> {
+    let (name, old) = sent;
+    let named = UserName::parse(name).ok();
+    if by.user().map(UserName::folded_key) != named.as_ref().map(UserName::folded_key) {
+        return Ok(());
+    }
+    let verified = app.auth.log_in(name, old, address(extensions), Instant::now()).await;
+    let verified = verified.inspect_err(|error| note_refusal(app, error, Some(name), extensions));
+    verified.map(|_| ()).map_err(|error| match error {
+        AuthError::Unauthorized => Problem::forbidden().with_detail("The old password is wrong."),
+        other => other.into(),
+    })
 }
 
 /// Remove a user

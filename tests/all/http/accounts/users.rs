@@ -98,6 +98,34 @@ async fn a_user_is_made_with_his_home() {
     api.by("tom", "POST", "/v1/users", json!({"name": "new", "password": PASSWORD})).await.problem(403, "forbidden");
 }
 
+/// Who has stolen a session guesses no faster with it than by logins.
+#[tokio::test]
+async fn wrong_old_passwords_are_slowed() {
+    let api = Api::with_users().await;
+    let guess = async |n: usize| {
+        let change = json!({"password": "another horse", "old": format!("guess no. {n}")});
+        api.by("tom", "PATCH", "/v1/users/tom", change).await
+    };
+    for n in 0..10 {
+        guess(n).await.problem(403, "forbidden");
+    }
+    guess(10).await.problem(429, "too-many-attempts");
+}
+
+#[tokio::test]
+async fn what_a_proxy_has_sent_on_is_refused_once_there_are_users() {
+    let api = Api::with_users().await;
+    let admin = basic(ADMIN, PASSWORD);
+    for header in [("forwarded", "for=192.0.2.1"), ("x-forwarded-for", "192.0.2.1"), ("via", "1.1 proxy")] {
+        let sent = [header, ("authorization", admin.as_str())];
+        api.send_with(&sent, "GET", "/v1/stat/home", Value::Null).await.problem(403, "forbidden");
+        let login = json!({"user": ADMIN, "password": PASSWORD});
+        api.send_with(&[header], "POST", "/v1/session", login).await.problem(403, "forbidden");
+        api.send_with(&[header], "GET", "/healthz", Value::Null).await.is(200);
+    }
+    api.send_with(&[("authorization", &admin)], "GET", "/v1/stat/home", Value::Null).await.is(200);
+}
+
 #[tokio::test]
 async fn users_are_changed_by_admins_and_within_limits_by_themselves() {
     let api = Api::with_users().await;
