@@ -133,7 +133,9 @@ fn place(out: &Path) -> Result<File> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let (lock, folder) = (locked(out)?, out.canonicalize()?);
     // What the folder has is read when no other run can change it.
-    if let (Some(started), Some(name)) = (report::prepare(out)?, folder.file_name()) {
+    if let Some(started) = report::prepare(out)? {
+        let name =
+            folder.file_name().context("this folder has a report, and no folder above it: give another --out")?;
         let earlier = folder.with_file_name(format!("{}-{started}", name.to_string_lossy()));
         report::set_aside(&folder, &earlier)?;
         say(format_args!("the report of an earlier run is now in {}", earlier.display()));

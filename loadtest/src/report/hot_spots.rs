@@ -8,7 +8,7 @@ use super::table::Table;
 
 /// Files of a run that names keys, at least: a second of fewer has requests for a few folders alone, and looks even.
 const DECIDES: u64 = 50_000;
-/// A remedy is one if it leaves the hottest server less than this part of its requests.
+/// A remedy, or another key, counts if its hottest server has less than this part of the requests.
 const GAIN: f64 = 0.9;
 
 pub fn all(report: &Report) -> [Table; 3] {
@@ -43,12 +43,16 @@ fn deciding(report: &Report) -> Vec<(&HotSpot, usize)> {
     for load in report.hot_spots.chunk_by(|one, next| one.load == next.load) {
         let spots = || load.iter().filter(|spot| spot.table == ALL_TABLES || is_alone(spot));
         let plain = || spots().filter(|spot| spot.remedy == "none" && spot.splits == "at quantiles");
-        let Some(hottest) = plain().max_by(by_heat) else { continue };
+        let Some(hottest) = plain().max_by(by_heat).filter(|_| plain().count() > 1) else { continue };
         let same = |spot: &&HotSpot| (&spot.layout, &spot.table) == (&hottest.layout, &hottest.table);
         let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && spot.splits == hottest.splits);
-        let mended = mended.filter(|spot| heat(spot) < heat(hottest) * GAIN);
-        let mended = mended.min_by(by_heat);
-        let even = plain().min_by(by_heat).filter(|even| *even != hottest);
+        let mended: Vec<_> = mended.filter(|spot| heat(spot) < heat(hottest) * GAIN).collect();
+        // Of those that are hardly hotter than the best, one that leaves readers a range of keys.
+        let most = mended.iter().copied().min_by(by_heat).map_or(0.0, heat) / GAIN;
+        let price = |spot: &&HotSpot| spot.cost.as_ref().is_some_and(|cost| cost.contains("whole table"));
+        let mended = mended.into_iter().filter(|spot| heat(spot) <= most);
+        let mended = mended.min_by(|one, other| price(one).cmp(&price(other)).then(by_heat(one, other)));
+        let even = plain().min_by(by_heat).filter(|even| heat(even) < heat(hottest) * GAIN);
         found.extend([Some(hottest), mended, even].into_iter().flatten().map(|spot| (spot, plain().count())));
     }
     found

@@ -92,12 +92,9 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
     files.rotate_right(usize::from(is_first));
     for (name, content) in files {
         let file = dir.join(&name);
-        let replaced = match content {
-            Some(content) => replace(dir, &name, &content),
-            None if file.exists() => std::fs::remove_file(&file),
-            None => Ok(()),
-        };
-        replaced.with_context(|| format!("cannot write {}: is there room, and may you?", file.display()))?;
+        let Some(content) = content else { continue };
+        replace(dir, &name, &content)
+            .with_context(|| format!("cannot write {}: is there room, and may you?", file.display()))?;
     }
     Ok(())
 }

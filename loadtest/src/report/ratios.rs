@@ -154,7 +154,7 @@ fn fastest(report: &Report, operation: &str, clients: usize) -> String {
     let fastest: Vec<_> = fastest.map(|(of, key)| format!("`{key}` {}", figure(of.median))).collect();
     match keys.len() {
         0 | 1 => String::new(),
-        all if all == fastest.len() => "no difference".to_owned(),
+        all if all == fastest.len() => "none shown to be faster".to_owned(),
         _ => fastest.join(", "),
     }
 }

@@ -14,7 +14,7 @@ fn sample() -> Report {
 }
 
 #[test]
-fn the_json_keeps_its_shape_and_files_without_a_part_are_removed() {
+fn the_json_keeps_its_shape_and_an_earlier_report_moves_whole() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("to/be/made");
     let names = |report: &Report| {
@@ -38,9 +38,13 @@ fn the_json_keeps_its_shape_and_files_without_a_part_are_removed() {
     assert_eq!(written, expected);
     assert!(read("report.html").contains("href=\"limits.html\""));
     assert!(["layout", "directories"].iter().all(|other| !read("limits.md").contains(other)));
+    let aside = parent.path().join("aside");
+    set_aside(&dir, &aside).unwrap();
     let limits = Report { limits: sample().limits, ..Report::default() };
     assert_eq!(names(&limits), set("limits.csv limits.html limits.md report.json"));
     assert!(!read("limits.html").contains("report.html"));
+    assert_eq!(aside.read_dir().unwrap().count(), set(all).len());
+    assert!(set_aside(&dir, &aside).is_err());
 }
 
 #[test]
@@ -107,8 +111,10 @@ fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial()
     report.layouts.insert("tree".into(), [("move_file".to_owned(), ran_out)].into());
     report.meta.quick = true;
     let part = report.hot_spots[0].clone();
+    report.hot_spots.push(model::HotSpot { layout: "tree".into(), ..part.clone() });
     report.hot_spots.insert(0, model::HotSpot { layout: "uuid".into(), table: "part".into(), ..part });
     let printed = text::render(&report, Path::new("out"));
+    assert!(printed.contains("| 64 users import"), "{printed}");
     let said = [
         "out/report.html",
         "out/limits.md",
@@ -149,7 +155,7 @@ fn rounds_are_compared_one_by_one_of_as_many_clients_and_noise_is_no_difference(
     let [even, noise] = [of(64, &[100.0; 5]), of(64, &[90.0, 120.0, 90.0, 90.0, 90.0])];
     // The drive's own promises are no key.
     let found = stats([("fullpath", even.clone()), ("tree", noise), ("drive", of(64, &[900.0; 5]))]);
-    assert_eq!(found, ["64; no difference; 9.00 9.00 to 9.00; ≈ 0.90 0.90 to 1.20"]);
+    assert_eq!(found, ["64; none shown to be faster; 9.00 9.00 to 9.00; ≈ 0.90 0.90 to 1.20"]);
     // One of the two was interrupted after four rounds.
     let found = stats([("fullpath", even), ("tree", of(64, &[200.0; 4]))]);
     assert_eq!(found, ["64; ; 2.00? 2.00 to 2.00, n 4"]);
