@@ -44,6 +44,12 @@ impl Credential {
         Self(Proof::Nobody)
     }
 
+    /// Whether a name, in any spelling that looks the same, is that of its user.
+    pub fn is_of(&self, name: &str) -> bool {
+        let named = UserName::parse(name).ok();
+        named.zip(self.user()).is_some_and(|(named, user)| named.folded_key() == user.folded_key())
+    }
+
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
         match &self.0 {

@@ -1,5 +1,7 @@
 //! Users: changed, removed, listed. At least one admin who can log in stays, once there was a user.
 
+use bytes::Bytes;
+
 use super::Auth;
 use super::authority::{Authority, Credential, Proof};
 use super::error::{AuthError, Result};
@@ -64,19 +66,25 @@ impl Auth {
             None => return Err(AuthError::Forbidden),
         };
         may_change(&authority, &name, &change)?;
-        // Before a new one is hashed, which takes a place of the queue.
-        if change.password.is_some() && change.old_password.is_none() && !authority.is_admin() {
-            return Err(AuthError::Forbidden);
-        }
+        // Before a new one is hashed, and once: each takes a place of the queue.
+        let needs_old = change.password.is_some() && (!authority.is_admin() || change.old_password.is_some());
+        let old = if needs_old { Some(self.verify_old(&name, &change).await?) } else { None };
         let hash = match &change.password {
             None => None,
             Some(password) => Some(self.verifier.hash(password).await?),
         };
-        let (this, name, change, hash) = (self, &name, &change, &hash);
+        let (this, name, change, hash, old) = (self, &name, &change, &hash, &old);
         self.until_committed(|| async move {
             let authority = this.authority(by).await?;
             may_change(&authority, name, change)?;
-            this.plan_change(by, &authority, name, change, hash.as_ref()).await
+            let (mut plan, user) = this.plan_change(by, &authority, name, change, hash.as_ref()).await?;
+            match old {
+                Some(old) => guards::add_all(&mut plan, [this.still(name, old).await?]),
+                // He was an admin when he sent no old one.
+                None if hash.is_some() && !authority.is_admin() => return Err(AuthError::Forbidden),
+                None => {}
+            }
+            Ok((plan, user))
         })
         .await
     }
@@ -91,8 +99,6 @@ impl Auth {
     ) -> Result<(Plan, User)> {
         let (user, stamp) = self.user_with_stamp(name).await?;
         let is_self = authority.user() == Some(name);
-        let needs_old = hash.is_some() && (!authority.is_admin() || change.old_password.is_some());
-        let old = if needs_old { Some(self.verify_old(name, change).await?) } else { None };
         let before = user.profile.is_enabled_admin();
         let user = User { profile: changed(user.profile, change), ..user };
         let mut changes = vec![stamp.next().put(), user.profile.put()];
@@ -107,7 +113,6 @@ impl Auth {
                 changes.extend(self.keep_session(by).await?);
             }
         }
-        checks.extend(old);
         let row = ConditionalRow { table: account::TABLE, row: key(name), checks, changes };
         guards::add_all(&mut plan, [row, authority.guard()]);
         guards::add_all(&mut plan, self.count_admins(before, user.profile.is_enabled_admin()).await?);
@@ -127,8 +132,8 @@ impl Auth {
         })
     }
 
-    /// Verifies the present password of a user: the check that it is still this one.
-    async fn verify_old(&self, name: &UserName, change: &UserChange) -> Result<Check> {
+    /// Verifies the present password of a user. Returns its hash as it is stored.
+    async fn verify_old(&self, name: &UserName, change: &UserChange) -> Result<Bytes> {
         let stored = self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?;
         let stored = stored.ok_or(AuthError::Forbidden)?;
         let old = change.old_password.as_deref().ok_or(AuthError::Forbidden)?;
@@ -136,7 +141,18 @@ impl Auth {
         if !self.verifier.verify_own(old, hash).await? {
             return Err(AuthError::Forbidden);
         }
-        Ok(Check::Equals(account::password_column(), stored))
+        Ok(stored)
+    }
+
+    /// The row that guards that a user's password is still the one with this stored hash.
+    ///
+    /// Errors: [`AuthError::Forbidden`] if it is another one by now.
+    async fn still(&self, name: &UserName, stored: &Bytes) -> Result<ConditionalRow> {
+        if self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?.as_ref() != Some(stored) {
+            return Err(AuthError::Forbidden);
+        }
+        let checks = vec![Check::Equals(account::password_column(), stored.clone())];
+        Ok(ConditionalRow { table: account::TABLE, row: key(name), checks, changes: Vec::new() })
     }
 
     /// Puts the session of the request again, after all sessions of its user have been deleted.

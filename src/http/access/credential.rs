@@ -12,7 +12,6 @@ use crate::auth::password::TOKEN_PREFIX;
 use crate::auth::{Auth, AuthError, Credential};
 use crate::http::response::cookie;
 use crate::schema::secret::SecretKind;
-use crate::schema::user_name::UserName;
 
 /// A credential as it was sent; nothing is verified.
 pub enum Presented {
@@ -66,7 +65,7 @@ impl Presented {
             Self::Password { name, password } => auth.log_in(name, password, address, Instant::now()).await,
             Self::Token { name, text } => {
                 let token = find(auth, text, SecretKind::Token).await?;
-                if name.is_empty() || is_of(&token, name) { Ok(token) } else { Err(AuthError::Unauthorized) }
+                if name.is_empty() || token.is_of(name) { Ok(token) } else { Err(AuthError::Unauthorized) }
             }
             Self::Session(text) => find(auth, text, SecretKind::Session).await,
         }
@@ -77,12 +76,6 @@ impl Presented {
 async fn find(auth: &Auth, text: &str, kind: SecretKind) -> Result<Credential, AuthError> {
     let found = auth.find_secret(text).await?;
     if found.secret().is_some_and(|owner| owner.kind == kind) { Ok(found) } else { Err(AuthError::Unauthorized) }
-}
-
-/// Whether a name, in any spelling that looks the same, is that of the user of a credential.
-fn is_of(credential: &Credential, name: &str) -> bool {
-    let named = UserName::parse(name).ok();
-    named.zip(credential.user()).is_some_and(|(named, user)| named.folded_key() == user.folded_key())
 }
 
 /// Basic (RFC 7617) or Bearer (RFC 6750).

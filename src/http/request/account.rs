@@ -1,10 +1,14 @@
 //! The parts of requests about users and rights.
 
-use axum::http::Uri;
+use axum::body::Body;
+use axum::http::{HeaderMap, Uri};
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::body::json_within;
 use super::path::decode;
-use crate::api::account::RightJson;
+use super::query::Params;
+use crate::api::account::{BODY_BYTES, RightJson};
 use crate::http::app::App;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::ids::SecretId;
@@ -17,6 +21,13 @@ const TEXT_BYTES: usize = 255;
 /// Refuses what is about users on a drive without them.
 pub async fn require_users(app: &App) -> Result<()> {
     if app.auth.has_users().await? { Ok(()) } else { Err(Problem::no_users()) }
+}
+
+/// The JSON body of a request without parameters, on a drive with users.
+pub async fn json_of_users<T: DeserializeOwned>(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<T> {
+    Params::parse(uri.query(), &[])?;
+    require_users(app).await?;
+    json_within(app, headers, body, BODY_BYTES).await
 }
 
 /// The last part of a target, decoded: a name or an id.

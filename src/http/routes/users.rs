@@ -14,7 +14,7 @@ use crate::api::problem::ProblemKind;
 use crate::auth::{AuthError, Credential, NewUser, UserChange};
 use crate::drive::{DriveError, Home, UserDrive};
 use crate::http::app::App;
-use crate::http::request::account::{last_part, require_users, text};
+use crate::http::request::account::{json_of_users, last_part, require_users, text};
 use crate::http::request::audit::{Audit, AuditEvent, address, note_refusal};
 use crate::http::request::body::json_within;
 use crate::http::request::host::Local;
@@ -25,7 +25,6 @@ use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{headers, json, list};
 use crate::schema::account::Quota;
-use crate::schema::user_name::UserName;
 
 /// Where homes are made, unless told otherwise.
 const HOMES: &str = "/home";
@@ -126,9 +125,7 @@ pub async fn change(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    Params::parse(uri.query(), &[])?;
-    require_users(&app).await?;
-    let asked: UserChangeRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let asked: UserChangeRequest = json_of_users(&app, &uri, &headers, body).await?;
     let name = last_part(&uri)?;
     if let Some(old) = &asked.old {
         verify_own(&app, &by, (&name, old), &extensions).await?;
@@ -151,8 +148,7 @@ pub async fn change(
 /// session could guess without end.
 async fn verify_own(app: &App, by: &Credential, sent: (&str, &str), extensions: &Extensions) -> Result<()> {
     let (name, old) = sent;
-    let named = UserName::parse(name).ok();
-    if by.user().map(UserName::folded_key) != named.as_ref().map(UserName::folded_key) {
+    if !by.is_of(name) {
         return Ok(());
     }
     let verified = app.auth.log_in(name, old, address(extensions), Instant::now()).await;
