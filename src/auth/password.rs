@@ -3,7 +3,7 @@
 use argon2::password_hash::{self, PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 
-use super::hash_queue::QueueError;
+use super::hash_queue::{HASH_BYTES, QueueError};
 use super::random::{RandomError, random};
 use crate::schema::account::PasswordHash;
 use crate::schema::path::nfc;
@@ -15,8 +15,8 @@ const LONGEST: usize = 1_024;
 /// Tokens start with it, so no password does.
 pub const TOKEN_PREFIX: &str = "rd_";
 
-/// The second recommended choice of RFC 9106: 64 MiB ([`HASH_BYTES`](super::hash_queue::HASH_BYTES)), 3 passes, 4 lanes.
-const MEMORY_KIB: u32 = 64 << 10;
+/// The second recommended choice of RFC 9106: 64 MiB, 3 passes, 4 lanes.
+const MEMORY_KIB: u32 = (HASH_BYTES >> 10) as u32;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
 

@@ -42,7 +42,7 @@ struct Inner {
 }
 
 impl Verifier {
-    /// With so many bytes of memory for hashing.
+    /// `memory`: what hashing takes for a while.
     pub fn new(memory: Budget) -> Self {
         Self(Arc::new(Inner {
             queue: HashQueue::new(memory),

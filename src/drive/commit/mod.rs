@@ -2,7 +2,8 @@
 //! one for each directory and file of the copy.
 //!
 //! One file for each operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
-//! [`copy`], [`new_user`] (with his home). [`target`] checks the target path of renames and copies. All share the retry loop below.
+//! [`copy`], [`new_user`] (with his home). [`target`] checks the target path of renames and copies. All share the retry
+//! loop below.
 
 pub mod copy;
 pub mod delete;

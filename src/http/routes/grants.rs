@@ -5,13 +5,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use crate::api::account::{BODY_BYTES, GrantJson, GrantRequest, GrantsJson};
+use crate::api::account::{GrantJson, GrantRequest, GrantsJson};
 use crate::auth::DirChain;
 use crate::drive::{DriveError, UserDrive};
 use crate::http::app::App;
-use crate::http::request::account::{require_users, rights};
+use crate::http::request::account::{json_of_users, require_users, rights};
 use crate::http::request::audit::{Audit, AuditEvent};
-use crate::http::request::body::json_within;
 use crate::http::request::path::parse_text;
 use crate::http::request::{Params, Proved};
 use crate::http::response::account::rights_json;
@@ -91,9 +90,7 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    Params::parse(uri.query(), &[])?;
-    require_users(&app).await?;
-    let asked: GrantRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let asked: GrantRequest = json_of_users(&app, &uri, &headers, body).await?;
     let (path, rights) = (parse_text("path", &asked.path)?, rights(&asked.rights)?);
     let authority = app.auth.require_account(&by).await?;
     let chain = chain_of(&drive, &path).await?;

@@ -4,10 +4,11 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
+use super::tokens::end;
 use crate::api::account::{ListedSessionJson, SessionsJson};
 use crate::auth::ListedSecret;
 use crate::http::app::App;
-use crate::http::request::account::{require_users, secret_id};
+use crate::http::request::account::require_users;
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::{Params, Proved};
 use crate::http::response::cursor::CursorScope;
@@ -63,11 +64,5 @@ pub async fn delete_all(State(app): State<App>, Proved(by): Proved, audit: Audit
            ("user" = Option<String>, Query, description = "That of another user, by an admin")),
     responses((status = 204, description = "Ended")))]
 pub async fn delete(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
-    let params = Params::parse(uri.query(), &["user"])?;
-    require_users(&app).await?;
-    let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
-    let id = secret_id(&uri)?;
-    app.auth.end_secret(&by, &owner, SecretKind::Session, id).await?;
-    audit.note(AuditEvent::SessionEnded, Some(&id.0.to_string()));
-    Ok(StatusCode::NO_CONTENT)
+    end(&app, &by, &uri, SecretKind::Session, |id| audit.note(AuditEvent::SessionEnded, Some(id))).await
 }

@@ -6,13 +6,12 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::grants::chain_of;
-use crate::api::account::{BODY_BYTES, TokenJson, TokenRequest, TokensJson};
-use crate::auth::{ListedSecret, NewToken};
+use crate::api::account::{TokenJson, TokenRequest, TokensJson};
+use crate::auth::{Credential, ListedSecret, NewToken};
 use crate::drive::UserDrive;
 use crate::http::app::App;
-use crate::http::request::account::{require_users, rights, secret_id, text};
+use crate::http::request::account::{json_of_users, require_users, rights, secret_id, text};
 use crate::http::request::audit::{Audit, AuditEvent};
-use crate::http::request::body::json_within;
 use crate::http::request::path::parse_text;
 use crate::http::request::{Params, Proved};
 use crate::http::response::account::rights_json;
@@ -73,9 +72,7 @@ pub async fn make(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    Params::parse(uri.query(), &[])?;
-    require_users(&app).await?;
-    let asked: TokenRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let asked: TokenRequest = json_of_users(&app, &uri, &headers, body).await?;
     let (name, now) = (text("name", &asked.name)?, Timestamp::now());
     let expires = asked.expires.as_deref().map(Timestamp::parse).transpose();
     let expires = expires.map_err(|error| Problem::malformed(format!("`expires` is {error}.")))?;
@@ -109,11 +106,22 @@ pub async fn make(
            ("user" = Option<String>, Query, description = "That of another user, by an admin")),
     responses((status = 204, description = "Ended")))]
 pub async fn delete(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
+    end(&app, &by, &uri, SecretKind::Token, |id| audit.note(AuditEvent::TokenEnded, Some(id))).await
+}
+
+/// Ends the session or token that a target names. `note`: gets its id.
+pub async fn end(
+    app: &App,
+    by: &Credential,
+    uri: &Uri,
+    kind: SecretKind,
+    note: impl FnOnce(&str),
+) -> Result<StatusCode> {
     let params = Params::parse(uri.query(), &["user"])?;
-    require_users(&app).await?;
-    let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
-    let id = secret_id(&uri)?;
-    app.auth.end_secret(&by, &owner, SecretKind::Token, id).await?;
-    audit.note(AuditEvent::TokenEnded, Some(&id.0.to_string()));
+    require_users(app).await?;
+    let owner = app.auth.owner_of_secrets(by, params.text("user")).await?;
+    let id = secret_id(uri)?;
+    app.auth.end_secret(by, &owner, kind, id).await?;
+    note(&id.0.to_string());
     Ok(StatusCode::NO_CONTENT)
 }
