@@ -69,8 +69,8 @@ async fn run_command(options: Options) -> Result<()> {
         }
     });
     let (report, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
-    if let Some(report) = report {
-        let _ = writeln!(std::io::stdout(), "{}", report::text::render(&report, &options.out));
+    if let Some((report, folder)) = report {
+        let _ = writeln!(std::io::stdout(), "{}", report::text::render(&report, &folder));
     }
     ended
 }

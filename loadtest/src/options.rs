@@ -20,13 +20,13 @@ pub const SCRATCH: &str = "rowdrive-loadtest-";
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Options {
     /// Files in the tree, from 1,000 to 10,000,000; 100,000 unless given, 5,000 if quick.
-    #[arg(long, value_name = "FILES", global = true, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
+    #[arg(long, value_name = "FILES", global = true, value_parser = files)]
     size: Option<u32>,
     /// Seed of everything random.
     #[arg(long, value_name = "NUMBER", global = true, default_value_t = 1)]
     pub seed: u64,
     /// Where the report is written: report.json, pages as HTML and Markdown (report of the layouts, limits of the
-    /// server), and tables as CSV. The files of an earlier report move to a folder beside it, with its time in the name.
+    /// server), and tables as CSV. The files of an earlier report move to a folder in it, which has its time as its name.
     #[arg(long, value_name = "DIR", global = true, default_value = "target/loadtest")]
     pub out: PathBuf,
     /// A run of less than a minute: fewer files, shorter measurements.
@@ -74,6 +74,11 @@ enum Command {
         #[arg(long)]
         peers: bool,
     },
+}
+
+fn files(text: &str) -> Result<u32, &'static str> {
+    let files = text.parse().ok().filter(|files| (1_000..=10_000_000).contains(files));
+    files.ok_or("write a number of files without a unit, from 1000 to 10000000")
 }
 
 fn memory(text: &str) -> Result<usize, &'static str> {

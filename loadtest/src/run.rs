@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use jiff::Timestamp;
 use procfs::{Current, Meminfo};
 
@@ -18,7 +18,7 @@ use crate::machine;
 use crate::options::{Options, SCRATCH};
 use crate::progress::{Stop, bar, say};
 use crate::regions;
-use crate::report;
+use crate::report::folder::{Folder, locked};
 use crate::report::model::{Meta, Report};
 
 /// A report that grows, and where it is written.
@@ -26,8 +26,9 @@ pub struct Run<'a> {
     options: &'a Options,
     /// Holds the stores; removed when it is dropped.
     scratch: tempfile::TempDir,
-    /// `options.out` and the folder of the stores, locked against a second run as long as this one goes on.
-    _locked: [File; 2],
+    /// Its lock shows other runs that this one goes on.
+    _stores: File,
+    out: Folder,
     start: Instant,
     report: Report,
     stop: Stop,
@@ -57,25 +58,25 @@ impl<'a> Run<'a> {
                 .into(),
             ..Meta::default()
         };
-        let folder = place(&options.out)?;
+        let out = Folder::lock(&options.out)?;
         tell_of_others(scratch.path());
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
         }
-        let (start, _locked) = (Instant::now(), [folder, stores]);
-        Ok(Self { options, scratch, _locked, start, report: Report { meta, ..Report::default() }, stop })
+        let (start, report) = (Instant::now(), Report { meta, ..Report::default() });
+        Ok(Self { options, scratch, _stores: stores, out, start, report, stop })
     }
 
-    /// The report, none if nothing was measured; and why it is not whole.
-    pub async fn all(mut self) -> (Option<Report>, Result<()>) {
+    /// The report and its folder, none if nothing was measured; and why it is not whole.
+    pub async fn all(mut self) -> (Option<(Report, PathBuf)>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
         if let Err(error) = &ended {
             self.report.meta.notes.push(format!("{error:#}"));
         }
         let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
-        let written = if is_begun { write(&mut self.report, self.start, &self.options.out) } else { Ok(()) };
-        (is_begun.then_some(self.report), ended.and(written))
+        let written = if is_begun { write(&mut self.report, self.start, &mut self.out) } else { Ok(()) };
+        (is_begun.then(|| (self.report, self.out.path())), ended.and(written))
     }
 
     async fn parts(&mut self) -> Result<()> {
@@ -97,13 +98,13 @@ impl<'a> Run<'a> {
         let counted = move || regions::all(files, seed, |layout| asked.iter().any(|asked| asked == layout));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
-        write(&mut self.report, self.start, &self.options.out)
+        write(&mut self.report, self.start, &mut self.out)
     }
 
     async fn layouts(&mut self, options: &comparison::Options, tree: Arc<Tree>) -> Result<()> {
         self.report.meta.settings = settings(options);
-        let (out, start) = (self.options.out.clone(), self.start);
-        let mut keep = move |report: &mut Report| write(report, start, &out);
+        let (out, start) = (&mut self.out, self.start);
+        let mut keep = |report: &mut Report| write(report, start, out);
         comparison::run(options, tree, &self.stop, &mut self.report, &mut keep).await
     }
 
@@ -116,38 +117,15 @@ impl<'a> Run<'a> {
                 Found::Http(run) => self.report.http.push(run),
                 Found::Limit(limit) => self.report.limits.push(limit),
             }
-            write(&mut self.report, self.start, &self.options.out)
+            write(&mut self.report, self.start, &mut self.out)
         })
         .await
     }
 }
 
-fn write(report: &mut Report, start: Instant, out: &Path) -> Result<()> {
+fn write(report: &mut Report, start: Instant, out: &mut Folder) -> Result<()> {
     report.meta.seconds = start.elapsed().as_secs_f64();
-    report::write(report, out)
-}
-
-/// Makes and locks the folder of the report. The files of an earlier one move to a folder with its time in the name.
-fn place(out: &Path) -> Result<File> {
-    report::prepare(out)?;
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let (lock, folder) = (locked(out)?, out.canonicalize()?);
-    // What the folder has is read when no other run can change it.
-    if let Some(started) = report::prepare(out)? {
-        let name =
-            folder.file_name().context("this folder has a report, and no folder above it: give another --out")?;
-        let earlier = folder.with_file_name(format!("{}-{started}", name.to_string_lossy()));
-        report::set_aside(&folder, &earlier)?;
-        say(format_args!("the report of an earlier run is now in {}", earlier.display()));
-    }
-    Ok(lock)
-}
-
-/// A folder, locked until the file is closed. Fails if another run has locked it.
-fn locked(folder: &Path) -> Result<File> {
-    let lock = File::open(folder)?;
-    ensure!(lock.try_lock().is_ok(), "{} is in use by another run: name another --out", folder.display());
-    Ok(lock)
+    out.write(report)
 }
 
 /// Names the folders of stores beside this one that no run has locked: those of runs that were killed.
@@ -183,26 +161,21 @@ fn room(folder: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// How the layouts are measured, as far as it differs from run to run.
 fn settings(options: &comparison::Options) -> BTreeMap<String, String> {
-    let (ms, clients, rounds) = (options.loop_length.as_millis(), options.clients, options.rounds);
-    let (memory, slow, at_rate) = (options.memory >> 20, slow(options.loop_length), options.at_rate_length.as_millis());
-    let (half, four) = (ms / 2, ms * 4);
-    let set_rate = match at_rate {
+    let (ms, clients, slow) = (options.loop_length.as_millis(), options.clients, slow(options.loop_length));
+    let set_rate = match options.at_rate_length.as_millis() {
         0 => "not measured in a quick run".to_owned(),
         ms => format!("{ms} ms; requests begin each millisecond"),
     };
-    let all = format!(
-        "memory of each store: {memory} MiB, with the write buffers; the system's page cache is not limited
-        a loop: {ms} ms with one client, {ms} ms with {clients} clients, after {half} ms that are not counted
-        before the first loop of a round: each store is read once, whole; {four} ms of stats with {clients} clients
-        a slow request: one that takes longer than {slow:?}: one client sends it, for one loop
-        a set rate: {set_rate}
-        rounds: {rounds}, each on a fresh copy of what was loaded and compacted
-        durability: each commit is synced to the disk before its answer; commits of several clients share a sync
-        compression: LZ4, and Zstandard in the last level; SQLite does not compress
-        SQLite: write-ahead log, synchronous = FULL, memory-mapped; one writer, a reader for each core
-        content: none, but 4 or 64 KiB that do not compress where an operation says so"
-    );
-    let settings = all.lines().filter_map(|line| line.trim().split_once(": "));
-    settings.map(|(name, setting)| (name.to_owned(), setting.to_owned())).collect()
+    let [memory, half, four] = [options.memory >> 20, ms as usize / 2, ms as usize * 4];
+    [
+        ("memory of each store", format!("{memory} MiB, with the write buffers")),
+        ("a loop", format!("{ms} ms with one client and with {clients}, after {half} ms that are not counted")),
+        ("before the first loop", format!("each store is read whole; {four} ms of stats with {clients} clients")),
+        ("a slow request", format!("takes longer than {slow:?}: one client sends it, for one loop")),
+        ("a set rate", set_rate),
+    ]
+    .map(|(name, setting)| (name.to_owned(), setting))
+    .into()
 }

@@ -50,11 +50,11 @@ pub const CONTENT: [(&str, usize); 2] = [("_4k", 4 << 10), ("_64k", 64 << 10)];
 /// The layouts that differ in where content is.
 const CONTENT_KINDS: [Kind; 5] = [Kind::FullPath, Kind::DirIdName, Kind::Uuid, Kind::UuidIndexed, Kind::Drive];
 
-type Keep = dyn FnMut(&mut Report) -> Result<()>;
+type Keep<'a> = &'a mut (dyn FnMut(&mut Report) -> Result<()> + 'a);
 
 /// Measures all operations on this tree, and those that content makes a difference to on small trees with content. `keep`
 /// gets the report whenever it has grown.
-pub async fn run(options: &Options, tree: Arc<Tree>, stop: &Stop, report: &mut Report, keep: &mut Keep) -> Result<()> {
+pub async fn run(options: &Options, tree: Arc<Tree>, stop: &Stop, report: &mut Report, keep: Keep<'_>) -> Result<()> {
     for (suffix, length) in [("", 0)].iter().chain(options.content) {
         let mut part =
             Part { options, stop, tree: tree.clone(), content: data::content(*length), operations: &ALL, suffix };
@@ -82,7 +82,7 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// Loads all layouts, and measures them in rounds, each on fresh copies.
-    async fn run(&self, kinds: &[Kind], report: &mut Report, keep: &mut Keep) -> Result<()> {
+    async fn run(&self, kinds: &[Kind], report: &mut Report, keep: Keep<'_>) -> Result<()> {
         let folder = tempfile::tempdir_in(&self.options.folder)?;
         let mut stores = Vec::new();
         for kind in kinds {

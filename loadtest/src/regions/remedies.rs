@@ -103,9 +103,9 @@ const WHOLE_REQUESTS: Tables =
     &[("fullpath-indexed", ALL_TABLES), ("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES), ("uuid-indexed", ALL_TABLES)];
 
 /// Loads, tables by layout and name, remedies, splits: each with each.
-type Question = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
+type Simulated = (Loads, Tables, &'static [Remedy], &'static [Splitting]);
 
-const QUESTIONS: [Question; 21] = [
+const SIMULATED: [Simulated; 21] = [
     // Whole requests; a layout of one table has no others.
     (|load| matches!(load, Load::Import | Load::Users(_)), WHOLE_REQUESTS, &[NONE, HASH_16], &[QUANTILES]),
     (|load| load == Load::Reads(0.99), &[("dirid-name", ALL_TABLES), ("uuid", ALL_TABLES)], &[NONE], &[QUANTILES]),
@@ -139,11 +139,11 @@ const QUESTIONS: [Question; 21] = [
 /// request.
 pub type Case = (&'static str, Remedy, Splitting);
 
-/// The cases of a layout under a load: each table of each layout while one tree is imported, and the questions.
+/// The cases of a layout under a load: each table of each layout while one tree is imported, and those of [`SIMULATED`].
 pub fn cases(load: Load, layout: &str, tables: &[Table]) -> Vec<Case> {
     let plain = tables.iter().map(|table| (table.0, NONE, QUANTILES));
     let mut cases: Vec<Case> = plain.filter(|_| IMPORT(load)).collect();
-    for (_, tables, remedies, splittings) in QUESTIONS.iter().filter(|(loads, ..)| loads(load)) {
+    for (_, tables, remedies, splittings) in SIMULATED.iter().filter(|(loads, ..)| loads(load)) {
         for (_, table) in tables.iter().filter(|(name, _)| *name == layout) {
             for &remedy in *remedies {
                 cases.extend(splittings.iter().map(|&splitting| (*table, remedy, splitting)));

@@ -1,7 +1,11 @@
 //! What a report promises to those that read its files.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
+use serde_json::Value;
+
+use super::folder::Folder;
 use super::model::{Costs, Figures, Measured, Spread};
 use super::order::{LAYOUTS, OPERATIONS, label};
 use super::*;
@@ -16,48 +20,60 @@ fn sample() -> Report {
 #[test]
 fn the_json_keeps_its_shape_and_an_earlier_report_moves_whole() {
     let parent = tempfile::tempdir().unwrap();
-    let dir = parent.path().join("to/be/made");
-    let names = |report: &Report| {
-        if !dir.exists() {
-            prepare(&dir).unwrap();
-            assert!(!dir.exists());
-        }
-        write(report, &dir).unwrap();
-        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let [dir, moved] = ["to/be/made", "moved"].map(|name| parent.path().join(name));
+    let names = |dir: &Path| {
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         files.collect::<BTreeSet<_>>()
     };
+    let set = |files: &str| files.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
     // It says of which report the others are.
     assert_eq!(files(&sample()).unwrap().pop().unwrap().0, "report.json");
-    let read = |name| std::fs::read_to_string(dir.join(name)).unwrap();
-    let set = |files: &str| files.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
-    assert_eq!(names(&Report::default()), set("report.json"));
+    let mut folder = Folder::lock(&dir).unwrap();
+    assert!(Folder::lock(&dir).is_err());
+    let begun = Report { meta: sample().meta, ..Report::default() };
+    folder.write(&begun).unwrap();
+    assert_eq!(names(&dir), set("report.json"));
+    // What is written goes with the folder.
+    std::fs::rename(&dir, &moved).unwrap();
+    std::fs::write(moved.join(".loadtest-unfinished"), "of a killed run").unwrap();
+    folder.write(&sample()).unwrap();
+    assert!(!dir.exists() && folder.path() == moved.canonicalize().unwrap());
     let all = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv limits.html limits.md ratios.csv regions.csv \
         report.html report.json report.md table_bytes.csv work.csv";
-    assert_eq!(names(&sample()), set(all));
+    assert_eq!(names(&moved), set(all));
+    let read = |name| std::fs::read_to_string(moved.join(name)).unwrap();
     let [written, expected] = [&read("report.json"), SAMPLE].map(|json| serde_json::from_str::<Value>(json).unwrap());
     assert_eq!(written, expected);
     assert!(read("report.html").contains("href=\"limits.html\""));
     assert!(["layout", "directories"].iter().all(|other| !read("limits.md").contains(other)));
-    let aside = parent.path().join("aside");
-    set_aside(&dir, &aside).unwrap();
-    let limits = Report { limits: sample().limits, ..Report::default() };
-    assert_eq!(names(&limits), set("limits.csv limits.html limits.md report.json"));
-    assert!(!read("limits.html").contains("report.html"));
-    assert_eq!(aside.read_dir().unwrap().count(), set(all).len());
-    assert!(set_aside(&dir, &aside).is_err());
+
+    // A run that measures nothing moves nothing. A move that was cut off goes on, and replaces nothing.
+    drop(folder);
+    drop(Folder::lock(&moved).unwrap());
+    assert_eq!(names(&moved), set(all));
+    let aside = moved.join(sample().meta.started);
+    std::fs::create_dir(&aside).unwrap();
+    std::fs::rename(moved.join("work.csv"), aside.join("work.csv")).unwrap();
+    std::fs::write(aside.join("ratios.csv"), "mine").unwrap();
+    assert!(Folder::lock(&moved).unwrap().write(&begun).is_err());
+    assert_eq!(std::fs::read(aside.join("ratios.csv")).unwrap(), b"mine");
+    std::fs::remove_file(aside.join("ratios.csv")).unwrap();
+    Folder::lock(&moved).unwrap().write(&Report { limits: sample().limits, ..begun }).unwrap();
+    assert_eq!((names(&aside), names(&moved).len()), (set(all), 5));
+    assert!(!read("limits.html").contains("report.html") && Folder::lock(&moved).is_err());
 }
 
 #[test]
 fn a_folder_that_cannot_be_made_or_is_of_others_is_named() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("load-test.md"), "").unwrap();
+    let refused = |dir: &Path| Folder::lock(dir).map(|_| ()).unwrap_err().to_string();
     for name in ["limits.md", "work.csv", "report.json"] {
-        prepare(dir.path()).unwrap();
+        Folder::lock(dir.path()).unwrap();
         let file = dir.path().join(name);
         std::fs::write(&file, r#"{"meta": {}}"#).unwrap();
-        let refused = prepare(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains(name) && refused.contains("--out"), "{refused}");
-        let below = prepare(&file.join("below")).unwrap_err().to_string();
+        let [itself, below] = [refused(dir.path()), refused(&file.join("below"))];
+        assert!(itself.contains(name) && itself.contains("--out"), "{itself}");
         assert!(below.contains("below") && below.contains("--out"), "{below}");
         std::fs::remove_file(file).unwrap();
     }
