@@ -19,8 +19,8 @@ const RESERVE_DIVISOR: u64 = 7;
 /// An upload reserves at most so many bytes ahead of the bytes that it has written.
 const AHEAD: u64 = 64 << 20;
 
-/// Inodes in reserve, at most an eighth of all: more than the tables keep free, so that small files, which need none, can
-/// still be stored.
+/// Inodes in reserve, at most a quarter of all. The tables keep fewer free, so that small files, which need no inode of
+/// their own, can still be stored; until a compaction has merged them, each flush leaves some files.
 const INODES: u64 = 512;
 
 /// Bytes and inodes of a file system.
@@ -46,7 +46,7 @@ pub struct Inodes {
 /// Errors: `Full` if only the inodes in reserve are left.
 pub fn check_inodes(space: Option<FileSystemSpace>) -> Result<(), ContentError> {
     let Some(FileSystemSpace { inodes: Some(Inodes { free, total }), .. }) = space else { return Ok(()) };
-    let reserve = INODES.min(total / 8);
+    let reserve = INODES.min(total / 4);
     if free > reserve {
         return Ok(());
     }
@@ -261,7 +261,7 @@ mod tests {
             check_inodes(Some(FileSystemSpace { free: 1 << 30, total: 1 << 40, inodes: Some(Inodes { free, total }) }))
         };
         assert!(asked(513, 1 << 20).is_ok() && is_full(asked(512, 1 << 20)));
-        assert!(asked(11, 80).is_ok() && is_full(asked(10, 80)));
+        assert!(asked(21, 80).is_ok() && is_full(asked(20, 80)));
         assert!(check_inodes(space(0)).is_ok() && check_inodes(None).is_ok(), "a file system that reports nothing");
     }
 
