@@ -215,12 +215,11 @@ class Server:
         os.truncate(self.log, 0)
         before, own = self.cpu(), os.times()
         command += [self.url("/"), "--", lines, next(fresh)]
-        found, seconds = read_result(load(command, args.seconds)), args.seconds
-        while not found["requests"]:
-            # On a busy machine, a short time may be over before the first answer.
+        seconds = args.seconds
+        # On a busy machine, a short time may be over before the first answer.
+        while not (found := load(command, seconds))["requests"]:
             if found["errors"] or (seconds := seconds * 2) > 30:
                 fail(f"{self.name} answered no request well, as {requests[0]}")
-            found = read_result(load(command, seconds))
         share = (sum(os.times()[2:4]) - sum(own[2:4])) / found["seconds"]
         return {**found, "server_cpu_us": (self.cpu() - before) / found["requests"] * 1e6,
                 "generator_cpu_share": share, "generator_bound": share > 0.95}
@@ -250,7 +249,7 @@ def load(command, seconds):
         return load(command, seconds * 2)
     if "\nRESULT " not in said:
         fail(f"wrk failed: {said.strip() or wrk.returncode}")
-    return said
+    return read_result(said)
 
 
 def in_turns(what, calls, may_refuse=False):

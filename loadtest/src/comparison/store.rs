@@ -14,7 +14,8 @@ use rocksdb::properties::{AGGREGATED_TABLE_PROPERTIES, TOTAL_SST_FILES_SIZE};
 use rocksdb::{BottommostLevelCompaction, Cache, CompactOptions, DB, Env, Options};
 use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::schema::CF;
-use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, StoreError, Tables};
+use rowdrive::schema::dir::SUB;
+use rowdrive::table::{CellCursor, PageQuery, RowCursor, RowQuery, RowRange, Tables};
 
 use super::Part;
 use super::loops::{Clients, Found, Pacing};
@@ -121,10 +122,8 @@ impl Store {
     }
 
     pub async fn close(&mut self) -> Result<()> {
-        match self.copy.take() {
-            Some(subject) => subject.layout.close().await,
-            None => Ok(()),
-        }
+        let Some(subject) = self.copy.take() else { return Ok(()) };
+        subject.layout.close().await
     }
 
     pub fn report(&self, part: &Part<'_>, report: &mut Report) {
@@ -180,23 +179,17 @@ async fn read_all(db: &Path, tables: &Tables, stop: &Stop) -> Result<()> {
         let Some((table, family)) = name.split_once(':') else { continue };
         // Queries take names that are never freed; there are a few.
         let [table, family]: [&'static str; 2] = [table, family].map(|name| &*name.to_owned().leak());
-        let keys = |family| RowCursor::new(table, RowRange::all(), RowQuery::families(&[family]), LOAD);
-        let mut rows = keys(family);
-        loop {
+        // A directory may have more children than one read of its row returns: they are read in pages.
+        let is_wide = family == SUB;
+        let row_query = RowQuery::families(&[if is_wide { CF } else { family }]);
+        let mut rows = RowCursor::new(table, RowRange::all(), row_query, LOAD);
+        while let Some(some) = rows.next(tables).await? {
             stop.go_on()?;
-            let read = rows.next(tables).await;
-            if let Err(StoreError::TooWide { .. }) = read {
-                // As a row of the directory table: its cells are read in pages.
-                for (row, _) in keys(CF).rest(tables).await? {
-                    let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-                    let first = PageQuery { table, row, family, from, to, limit: LOAD, unchanged: Vec::new() };
-                    let mut pages = CellCursor::new(first);
-                    while pages.next(tables).await?.is_some() {}
-                }
-                break;
-            }
-            if read?.is_none() {
-                break;
+            for (row, _) in some.into_iter().filter(|_| is_wide) {
+                let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+                let first = PageQuery { table, row, family, from, to, limit: LOAD, unchanged: Vec::new() };
+                let mut pages = CellCursor::new(first);
+                while pages.next(tables).await?.is_some() {}
             }
         }
     }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rowdrive::schema::CF;
 use rowdrive::schema::dir::{DIRECTORY, FILE, ID, SUB};
 use rowdrive::table::{
-    Cell, Change, Check, Column, ConditionalRow, KeyLifecycle, PageQuery, Row, RowCursor, RowKey, RowQuery, RowRange,
-    Tables,
+    Cell, CellCursor, Change, Check, Column, ConditionalRow, KeyLifecycle, PageQuery, Row, RowCursor, RowKey, RowQuery,
+    RowRange, Tables,
 };
 
 use super::rows::{Groups, LIST, Table, guarded};
@@ -131,10 +131,8 @@ impl DirTable {
     /// The ids and paths of a directory and of all below it.
     pub async fn subtree(&self, of: &str) -> Result<Vec<(Bytes, String)>> {
         // The root's own key is the first of its range.
-        let range = RowRange {
-            from: Bound::Excluded(format!("{of}/").into()),
-            ..RowRange::prefix(format!("{of}/").as_bytes())
-        };
+        let own = Bytes::from(format!("{of}/"));
+        let range = RowRange { from: Bound::Excluded(own.clone()), ..RowRange::prefix(&own) };
         let mut found: Vec<_> = self.id(of).await?.map(|id| (id, of.to_owned())).into_iter().collect();
         found.append(&mut self.with_cell(range, Column::new(CF, ID)).await?);
         Ok(found)
@@ -175,31 +173,19 @@ impl DirTable {
 
     /// Moves the cells of a row, page by page. `own`: what the new row needs beside its children.
     async fn carry(&self, old: &str, new: &str, own: Option<Change>, groups: &mut Groups) -> Result<()> {
-        let (mut puts, mut takes) = (Vec::from_iter(own), Vec::new());
-        let mut from = Bound::Unbounded;
-        loop {
-            let page = self.children(old, (from, Bound::Unbounded), LIST).await?;
-            let (_, cells) = page.context("a directory is gone while it is renamed")?;
-            let last = cells.last().map(|cell| cell.qualifier.clone()).filter(|_| cells.len() >= LIST);
+        let (mut puts, mut takes) = (Vec::from_iter(own), vec![Change::delete(CF, ID)]);
+        let (table, row, from, to) = (self.table.name, key(old), Bound::Unbounded, Bound::Unbounded);
+        let first = PageQuery { table, row, family: SUB, from, to, limit: LIST, unchanged: Vec::new() };
+        let mut pages = CellCursor::new(first);
+        while let Some(cells) = pages.next(&self.table.tables).await? {
             for Cell { qualifier, value } in cells {
                 takes.push(Change::delete(SUB, qualifier.clone()));
                 puts.push(Change::put(SUB, qualifier, value));
             }
-            if last.is_none() {
-                // With the last page: until then the commits of pages may be behind, and the next page is read of a
-                // directory that is still there.
-                takes.push(Change::delete(CF, ID));
-            }
-            let row = |path, changes| self.table.row(key(path), Vec::new(), changes);
-            let mut rows = vec![row(old, std::mem::take(&mut takes))];
-            if !puts.is_empty() {
-                rows.push(row(new, std::mem::take(&mut puts)));
-            }
-            groups.add(guarded(rows)).await?;
-            match last {
-                Some(last) => from = Bound::Excluded(last),
-                None => return Ok(()),
-            }
+            let rows = [(old, std::mem::take(&mut takes)), (new, std::mem::take(&mut puts))];
+            let rows = rows.map(|(path, changes)| self.table.row(key(path), Vec::new(), changes));
+            groups.add(guarded(rows.into())).await?;
         }
+        Ok(())
     }
 }

@@ -6,7 +6,6 @@
 //! its row changes, and loses the old ones afterwards.
 
 use std::collections::HashMap;
-use std::ops::Bound;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use rowdrive::schema::file::Attributes;
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::index::{by_name, by_owner, by_time};
 use rowdrive::schema::{CF, DirId, FileId, Name, StayId, Timestamp};
-use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Row, RowChange, RowKey, RowRange, Tables};
+use rowdrive::table::{Change, ConditionalRow, KeyLifecycle, Row, RowChange, RowCursor, RowKey, RowQuery, Tables};
 
 use super::rows::{LIST, Next, Table};
 use super::stored::{equals, pack, unpack};
@@ -136,33 +135,26 @@ impl Indexes {
     pub async fn period(&self, period: &Period) -> Result<Vec<(i64, String)>> {
         let [from, to] = [period.from, period.to].map(|time| Some(Timestamp::from_ms(time)));
         let time = by_time::range(period.clock, from, to);
-        let (table, mut range) = match &period.creator {
+        let (table, range) = match &period.creator {
             Some(creator) => (&self.owner, by_owner::range(creator, time)),
             None => (&self.time, time),
         };
         let decode = if period.creator.is_some() { by_owner::decode_key } else { by_time::decode_key };
         let (mut found, mut known) = (Vec::new(), HashMap::new());
-        loop {
-            let (mut page, mut last) = (Vec::new(), None);
-            let each = |key: &RowKey, row: &Row| {
-                let (time, _) = decode(key)?;
-                page.extend(row.family(CF).map(|cell| (time.ms(), cell.value.clone())));
-                last = Some(key.clone());
-                Ok(if page.len() >= period.limit { Next::Nothing } else { Next::Row })
-            };
-            table.scan(range.clone(), period.limit, each).await?;
+        let mut rows = RowCursor::new(table.name, range, RowQuery::families(&[CF]), period.limit);
+        while let Some(page) = rows.next(&table.tables).await? {
             let is_last = page.len() < period.limit;
-            for (time, position) in page {
-                let path = self.path(&position, &mut known).await?;
-                if is_within(&path, &period.under) {
-                    found.push((time, path));
+            for (key, row) in page {
+                for cell in row.family(CF) {
+                    let path = self.path(&cell.value, &mut known).await?;
+                    found.extend(is_within(&path, &period.under).then_some((decode(&key)?.0.ms(), path)));
                 }
             }
             if is_last || found.len() >= period.limit {
-                found.truncate(period.limit);
-                return Ok(found);
+                break;
             }
-            range = RowRange { from: last.map_or(range.from, Bound::Excluded), ..range };
         }
+        found.truncate(period.limit);
+        Ok(found)
     }
 }

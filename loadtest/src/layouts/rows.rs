@@ -18,7 +18,7 @@ use super::stored::{CONTENT, DATA, NODE, Stored, absent};
 /// Rows of a scan that are read at a time; of a folder fewer, which the engine reads from memory at once.
 pub const SCAN: usize = if cfg!(test) { 2 } else { 5_000 };
 pub const LIST: usize = if cfg!(test) { 2 } else { 1_000 };
-/// Cells that one commit of a rename changes, unless one group has more; bytes of their values; and commits at a time.
+/// Cells that one commit of a rename changes, unless one group has more; its bytes; and commits at a time.
 const CELLS: usize = if cfg!(test) { 1 } else { 2_000 };
 const BYTES: usize = 1 << 20;
 const AT_A_TIME: usize = if cfg!(test) { 2 } else { 16 };
@@ -169,7 +169,7 @@ pub enum Next {
 /// changes these rows, so no condition is checked.
 pub struct Groups {
     table: Table,
-    /// What the next commit takes, with its cells and the bytes of their values.
+    /// What the next commit takes, with its cells and its bytes.
     batch: (Plan, usize, usize),
     under_way: JoinSet<Result<()>>,
 }
@@ -181,7 +181,7 @@ impl Groups {
 
     /// Waits while as many commits are under way as may be. The conditions of the group are dropped.
     pub async fn add(&mut self, group: Plan) -> Result<()> {
-        let (cells, bytes) = (group.changes(), bytes(&group));
+        let (cells, bytes) = (group.changes(), group.bytes());
         let (_, all_cells, all_bytes) = &self.batch;
         if all_cells + cells > CELLS || all_bytes + bytes > BYTES {
             self.begin().await?;
@@ -224,9 +224,4 @@ fn add_changes(rows: &mut Vec<RowChange>, more: RowChange) {
         None if more.changes.is_empty() => {}
         None => rows.push(more),
     }
-}
-
-fn bytes(plan: &Plan) -> usize {
-    let value = |change: &Change| if let Change::Put { value, .. } = change { value.len() } else { 0 };
-    plan.guarded.iter().flat_map(|row| &row.changes).map(value).sum()
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rowdrive::schema::dir::{self, FILE, SUB};
@@ -153,22 +153,19 @@ impl Uuid {
             Ok(Next::Row)
         };
         self.files.scan(RowRange::all(), SCAN, each).await?;
-        let found = period.newest(found);
-        let mut paths: HashMap<Bytes, String> = found.iter().map(|(_, key)| (key.clone(), String::new())).collect();
-        let mut unknown = paths.len();
+        let mut times: HashMap<Bytes, i64> = period.newest(found).into_iter().map(|(time, key)| (key, time)).collect();
+        let mut named = Vec::new();
         for (_, directory) in self.directories.subtree("").await? {
-            if unknown == 0 {
+            if times.is_empty() {
                 break;
             }
             for (name, (ids, _)) in self.files_in(&directory).await? {
-                if let Some(path) = paths.get_mut(&ids.file.key()) {
-                    *path = format!("{directory}/{}", name.as_str());
-                    unknown -= 1;
-                }
+                let time = times.remove(&ids.file.key());
+                named.extend(time.map(|time| (time, format!("{directory}/{}", name.as_str()))));
             }
         }
-        let named = found.into_iter().map(|(time, key)| Ok((time, paths.remove(&key).context("a file has no name")?)));
-        named.collect()
+        ensure!(times.is_empty(), "a file has no name");
+        Ok(period.newest(named))
     }
 }
 
@@ -217,10 +214,8 @@ impl Layout for Uuid {
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {
-        match self.file(path).await? {
-            Some((_, (ids, _))) => self.files.content(&ids.file.key()).await.map(Some),
-            None => Ok(None),
-        }
+        let Some((_, (ids, _))) = self.file(path).await? else { return Ok(None) };
+        self.files.content(&ids.file.key()).await.map(Some)
     }
 
     async fn list(&self, path: &str, ask: &List) -> Result<Option<Vec<Child>>> {

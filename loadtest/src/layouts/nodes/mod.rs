@@ -175,10 +175,8 @@ impl Layout for Nodes {
     }
 
     async fn read(&self, path: &str) -> Result<Option<Bytes>> {
-        match self.file(path).await? {
-            Some((key, _)) => self.rows.content(&key).await.map(Some),
-            None => Ok(None),
-        }
+        let Some((key, _)) = self.file(path).await? else { return Ok(None) };
+        self.rows.content(&key).await.map(Some)
     }
 
     /// A range of rows; otherwise the whole table, sorted where the keys are not.
@@ -291,10 +289,8 @@ impl Layout for Nodes {
     }
 
     async fn load_directory(&self, path: &str) -> Result<Verdict> {
-        match self.known_place(path, true) {
-            Some(place) => self.add(Plan::default(), Ok(place), &self.new_directory(), &Bytes::new()).await,
-            None => self.mkdir(path).await,
-        }
+        let Some(place) = self.known_place(path, true) else { return self.mkdir(path).await };
+        self.add(Plan::default(), Ok(place), &self.new_directory(), &Bytes::new()).await
     }
 
     async fn load_file(&self, file: &NewFile) -> Result<Verdict> {

@@ -8,7 +8,7 @@ use rowdrive::table::{Plan, Row, RowCursor, RowKey, RowQuery, RowRange};
 use super::place::Place;
 use super::{Key, Nodes, PARENT};
 use crate::layouts::dir_table::Slot;
-use crate::layouts::rows::{Groups, LIST, Next, SCAN, guarded};
+use crate::layouts::rows::{Groups, LIST, SCAN, guarded};
 use crate::layouts::stored::{CONTENT, DATA, Stored};
 use crate::layouts::{Verdict, split};
 
@@ -86,17 +86,14 @@ impl Nodes {
 
     /// The children of a folder whose id has become another, since it is its name.
     async fn adopt(&self, old: &str, new: &str) -> Result<()> {
-        let new = Bytes::copy_from_slice(new.as_bytes());
-        let mut children = Vec::new();
-        let each = |key: &RowKey, row: &Row| {
-            children.extend(row.get(CF, PARENT).is_some_and(|parent| parent == old).then(|| key.clone()));
-            Ok(Next::Row)
-        };
-        self.rows.scan(RowRange::all(), SCAN, each).await?;
-        let mut groups = Groups::new(&self.rows);
-        for key in children {
-            let row = self.rows.row(key, Vec::new(), self.cells(&new, ""));
-            groups.add(guarded(vec![row])).await?;
+        let (new, mut groups) = (Bytes::copy_from_slice(new.as_bytes()), Groups::new(&self.rows));
+        let mut rows = RowCursor::new(self.rows.name, RowRange::all(), RowQuery::families(&[CF]), SCAN);
+        let is_child = |(_, row): &(RowKey, Row)| row.get(CF, PARENT).is_some_and(|parent| parent == old);
+        while let Some(some) = rows.next(&self.rows.tables).await? {
+            for (key, _) in some.into_iter().filter(is_child) {
+                let row = self.rows.row(key, Vec::new(), self.cells(&new, ""));
+                groups.add(guarded(vec![row])).await?;
+            }
         }
         groups.done().await
     }
