@@ -33,7 +33,7 @@ use tokio::sync::watch;
 use options::Options;
 use run::Run;
 
-/// As the program itself has it.
+/// The allocator of `rowdrive`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -54,13 +54,13 @@ async fn run_command(options: Options) -> Result<()> {
     let scratch = options.scratch().context("there is no place for the stores: name one with --dir")?;
     let left = scratch.path().to_owned();
     tokio::spawn(async move {
-        // Asked once, what is measured is written; at a second Ctrl-C, nothing more is done. SIGTERM may come twice: a
-        // shell repeats it.
+        // At the first signal the results so far are written; at a second Ctrl-C the program ends at once. SIGTERM may
+        // come twice: a shell repeats it.
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        // First of all: without a terminal, nothing can be printed.
+        // Before the message: printing fails if the terminal is gone.
         stop.send_replace(true);
         progress::say("ending: Ctrl-C to end at once");
         if interrupt.recv().await.is_some() {

@@ -20,8 +20,7 @@ use crate::stats::median;
 /// Requests that show whether an operation is slow: the quickest, since the first one may open files, and any may wait for
 /// the disk.
 const PROBES: u64 = 3;
-/// A request that takes longer reads much of a table, and so does one that takes longer than a quarter of a loop, but at
-/// least an eighth of this: several at a time only wait for a core.
+/// A request that takes longer reads much of a table: several at a time only wait for a core. See [`slow`].
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
 const MIN_REQUESTS: u64 = 2;
@@ -32,7 +31,7 @@ const WARM_UP: u32 = 4;
 /// The longest latency of a histogram, in microseconds: an hour.
 const LONGEST: u64 = 3_600_000_000;
 
-/// A request that takes longer is slow, in loops of this length.
+/// A request that takes longer is slow: a quarter of a loop of this length, but from 2.5 to 20 ms.
 pub fn slow(loop_length: Duration) -> Duration {
     SLOW.min(loop_length / 4).max(SLOW / 8)
 }
@@ -132,7 +131,8 @@ pub struct Clients<'a> {
 type Latencies = Arc<Mutex<Histogram<u64>>>;
 
 impl Clients<'_> {
-    /// Measures one round: a loop of many clients that is not counted, then these. Nothing is found if there are no
+    /// Measures one round: a few probes, which decide in the first round whether requests are slow; a loop of many clients
+    /// that is not counted; then these. Nothing is found if there are no
     /// requests.
     pub async fn measure(&self, pacings: &[Pacing], found: &mut Found) -> Result<()> {
         let length = self.options.loop_length;

@@ -1,5 +1,5 @@
 //! The comparison of row keys: every layout stores the same tree, and then answers the same requests, one operation after
-//! the other, all layouts in the same minute, in rounds.
+//! the other, all layouts in the same few seconds, in rounds.
 //!
 //! Read in this order: [`operations`] (what is measured), [`loops`] (how), [`store`] (what rounds work on), [`work`] (what
 //! is counted beside the time).

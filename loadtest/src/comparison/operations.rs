@@ -27,7 +27,7 @@ const PATHS: usize = 500_000;
 const RESTING: usize = 2_000;
 /// The exponent of YCSB's Zipf distribution.
 const SKEW: f64 = 0.99;
-/// Of 64 clients that overwrite one file, each group of commits lets one through.
+/// Tries of one overwrite: of 64 clients that want the same file, each group of commits lets one succeed.
 const ATTEMPTS: usize = 1_000;
 /// Requests of a mix until its files come again in the same order.
 const DRAWS: usize = 1 << 16;

@@ -107,7 +107,7 @@ impl Store {
         let subject = self.copy.as_ref().context("no copy is open")?;
         let stat_is_slow = matches!(self.found.get("stat"), Some(Ok(Found { is_slow: Some(true), .. })));
         let refusal = match stat_is_slow && *operation.loops == [Pacing::Many] {
-            true => Some("not measured: one stat takes longer than a quarter of a loop"),
+            true => Some("not measured: one stat is slow already (see the settings of the run)"),
             false => operation.refusal(self.kind),
         };
         let found = self.found.entry(operation.name).or_insert(refusal.map_or_else(|| Ok(Found::default()), Err));

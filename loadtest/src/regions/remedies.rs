@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 
 use super::requests::{Access, Load, Table, hash};
 use super::splits::{EVEN, GROWING, QUANTILES, Splitting};
-use crate::report::model::ALL_TABLES;
+use crate::report::model::{ALL_TABLES, READS_ALL};
 
 /// A change of all row keys of a table.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ impl Remedy {
     pub fn cost(self, tables: impl Iterator<Item = [Option<usize>; 3]>) -> String {
         let reads = tables.flat_map(|answers| ["get", "listing", "scan"].into_iter().zip(self.reads(answers)));
         let more = reads.filter_map(|(question, reads)| match reads? {
-            0 => Some(format!("a {question} reads the whole table")),
+            0 => Some(format!("a {question} {READS_ALL}")),
             1 => None,
             reads => Some(format!("a {question} is {reads} reads")),
         });

@@ -18,7 +18,7 @@ const HEADROOM: f64 = 2.0;
 pub type Window = [u32; REGIONS];
 
 /// The spread of a load of so many seconds. A rest of less than a second is no window, unless it is all there is:
-/// few requests are never even. Errors never: [`floor`].
+/// few requests are never even. Fails as [`floor`] does: never.
 pub fn spread(windows: &[Window], seconds: f64) -> anyhow::Result<Spread> {
     let totals: Window = std::array::from_fn(|region| windows.iter().filter_map(|window| window.get(region)).sum());
     let achieved = achieved(windows, requests(&totals) / seconds.max(1.0));
@@ -56,7 +56,7 @@ fn over_mean(window: &Window) -> f64 {
 /// [`Spread::floor`]: the median of windows in which each request falls on any of the 16 regions with the same chance.
 /// 1.05 of 20,000 requests, 1.22 of 1,000. The same each time. Windows have the multinomial distribution, drawn region
 /// by region from conditional binomial ones (Devroye, "Non-Uniform Random Variate Generation", 1986, section XI.1.4).
-/// Errors never: the chances are between 0 and 1.
+/// Never fails: the chances are between 0 and 1.
 pub fn floor(requests: u32) -> anyhow::Result<f64> {
     let mut random = StdRng::seed_from_u64(0);
     let mut hottest = Vec::with_capacity(FLOOR_WINDOWS);

@@ -18,7 +18,7 @@ const UNFINISHED: &str = ".loadtest-unfinished";
 
 /// A folder, locked against other runs until it is dropped.
 pub struct Folder {
-    /// The open folder by its number: files go with a folder that is moved while the run goes on.
+    /// `/proc/self/fd/N`, so that files follow the folder if somebody moves it.
     open: PathBuf,
     /// Where the report that is there moves to, before the first file is written.
     aside: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl Folder {
             say(format_args!("the report of an earlier run is now in {}", aside.canonicalize()?.display()));
             self.aside = None;
         }
-        // The first time it comes first, so that the others are known as this program's.
+        // In a folder without one, `report.json` comes first, so that the others are known as this program's.
         let is_first = !self.open.join("report.json").exists();
         files.rotate_right(usize::from(is_first));
         for (name, content) in files {
@@ -75,7 +75,8 @@ pub fn locked(folder: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// When the report of a folder was begun; none if it has no file of a report. Fails if it has one of others.
+/// When the report of a folder was begun; none if it has no file of a report. This program's `report.json` has `hot_spots`
+/// and `meta.started`. Fails if a file has a name of the report's and is of others.
 fn begun(dir: &Path) -> Result<Option<Timestamp>> {
     let json = std::fs::read(dir.join("report.json")).unwrap_or_default();
     let json: Value = serde_json::from_slice(&json).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::model::{ALL_TABLES, HotSpot, REGIONS, Report, Spread};
+use super::model::{ALL_TABLES, HotSpot, READS_ALL, REGIONS, Report, Spread};
 use super::order;
 use super::table::Table;
 
@@ -48,12 +48,12 @@ fn deciding(report: &Report) -> Vec<(&HotSpot, usize)> {
         let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && spot.splits == hottest.splits);
         let mended: Vec<_> = mended.filter(|spot| heat(spot) < heat(hottest) * GAIN).collect();
         // Of those that are hardly hotter than the best, one that leaves readers a range of keys.
-        let most = mended.iter().copied().min_by(by_heat).map_or(0.0, heat) / GAIN;
-        let price = |spot: &&HotSpot| spot.cost.as_ref().is_some_and(|cost| cost.contains("whole table"));
-        let mended = mended.into_iter().filter(|spot| heat(spot) <= most);
-        let mended = mended.min_by(|one, other| price(one).cmp(&price(other)).then(by_heat(one, other)));
-        let even = plain().min_by(by_heat).filter(|even| heat(even) < heat(hottest) * GAIN);
-        found.extend([Some(hottest), mended, even].into_iter().flatten().map(|spot| (spot, plain().count())));
+        let bound = mended.iter().copied().min_by(by_heat).map_or(0.0, heat) / GAIN;
+        let reads_all = |spot: &&HotSpot| spot.cost.as_ref().is_some_and(|cost| cost.contains(READS_ALL));
+        let mended = mended.into_iter().filter(|spot| heat(spot) <= bound);
+        let mended = mended.min_by(|one, other| reads_all(one).cmp(&reads_all(other)).then(by_heat(one, other)));
+        let coolest = plain().min_by(by_heat).filter(|coolest| heat(coolest) < heat(hottest) * GAIN);
+        found.extend([Some(hottest), mended, coolest].into_iter().flatten().map(|spot| (spot, plain().count())));
     }
     found
 }

@@ -39,7 +39,7 @@ fn files(report: &Report) -> anyhow::Result<Vec<(String, Option<Vec<u8>>)>> {
             files.push((format!("{}.{end}", page.name), page.is_measured.then(|| text.into_bytes())));
         }
     }
-    // IMPORTANT: last. Once it is there, the others are those of the same report.
+    // Last, so that it names no files that are older than itself; `Folder::write` says when it comes first.
     files.push(("report.json".to_owned(), Some(format!("{json}\n").into_bytes())));
     Ok(files)
 }

@@ -9,8 +9,10 @@ use serde_json::{Map, Value};
 pub const REGIONS: usize = 16;
 
 /// As the note of an operation, and as the reason why a layout has none.
-pub const RAN_OUT: &str = "the files ran out: give a larger --size or, if it is more than 10, a shorter --ms";
+pub const RAN_OUT: &str = "the files ran out: give a larger --size, or a shorter --ms (at least 10)";
 
+/// In the cost of a remedy that leaves readers no range of keys.
+pub const READS_ALL: &str = "reads the whole table";
 /// As the table of a spread: all those of a layout.
 pub const ALL_TABLES: &str = "all tables";
 
@@ -134,7 +136,7 @@ pub struct Spread {
     pub hottest_over_mean: f64,
     /// What that is by chance alone, when each request falls on any region: no layout does better.
     pub floor: f64,
-    /// The same in the worst window.
+    /// [`hottest_over_mean`](Self::hottest_over_mean) of the worst window.
     pub worst: f64,
     /// Mean over windows: 0 is even, (regions - 1) / regions is all in one.
     pub gini: f64,
@@ -162,6 +164,7 @@ pub struct HotSpot {
     pub spread: Spread,
     /// Of the remedy, as `a scan is 16 reads`.
     pub cost: Option<String>,
+    /// Files imported, or reads, a second.
     pub rate: f64,
     /// Row keys or ranges that a reader of this very table asks for to get one row, to list one folder, and to scan one
     /// range of keys, as a period; none where the table answers no such question.

@@ -140,8 +140,7 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
     clients.into_iter().rev().filter_map(row).collect()
 }
 
-/// The keys than which the run shows no other one to be faster, each with its ratio to the reference. Without those of too
-/// few rounds.
+/// The keys that no other key is shown to beat, each with its ratio to the reference. Without those of too few rounds.
 fn fastest(report: &Report, operation: &str, clients: usize) -> String {
     let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
     // These differ from the others by more than their key.
