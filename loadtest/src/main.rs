@@ -68,9 +68,9 @@ async fn run_command(options: Options) -> Result<()> {
             std::process::exit(130);
         }
     });
-    let (report, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
-    if let Some((report, folder)) = report {
-        let _ = writeln!(std::io::stdout(), "{}", report::text::render(&report, &folder));
+    let (report, folder, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
+    if let Some(report) = report {
+        let _ = writeln!(std::io::stdout(), "{}", report::text::render(&report, folder.as_deref()));
     }
     ended
 }

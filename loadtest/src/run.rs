@@ -67,8 +67,8 @@ impl<'a> Run<'a> {
         Ok(Self { options, scratch, _stores: stores, out, start, report, stop })
     }
 
-    /// The report and its folder, none if nothing was measured; and why it is not whole.
-    pub async fn all(mut self) -> (Option<(Report, PathBuf)>, Result<()>) {
+    /// The report, none if nothing was measured; its folder, none if it is not written; and why it is not whole.
+    pub async fn all(mut self) -> (Option<Report>, Option<PathBuf>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
         if let Err(error) = &ended {
@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         }
         let is_begun = ended.is_ok() || self.report.meta.seconds > 0.0;
         let written = if is_begun { write(&mut self.report, self.start, &mut self.out) } else { Ok(()) };
-        (is_begun.then(|| (self.report, self.out.path())), ended.and(written))
+        (is_begun.then_some(self.report), written.is_ok().then(|| self.out.path()), ended.and(written))
     }
 
     async fn parts(&mut self) -> Result<()> {
@@ -131,8 +131,8 @@ fn write(report: &mut Report, start: Instant, out: &mut Folder) -> Result<()> {
 /// Names the folders of stores beside this one that no run has locked: those of runs that were killed.
 fn tell_of_others(scratch: &Path) {
     for other in scratch.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten() {
-        let is_store = other.file_name().to_string_lossy().starts_with(SCRATCH);
-        if is_store && locked(&other.path()).is_ok() {
+        let is_folder = other.file_type().is_ok_and(|of| of.is_dir());
+        if is_folder && other.file_name().to_string_lossy().starts_with(SCRATCH) && locked(&other.path()).is_ok() {
             say(format_args!("{} is left of a run that was killed: remove it", other.path().display()));
         }
     }

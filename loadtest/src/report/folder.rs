@@ -1,44 +1,41 @@
 //! The folder of a report: one run writes it, and no report replaces another one.
 
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::collections::BTreeSet;
+use std::fs::{File, Permissions};
+use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::files;
 use super::model::Report;
 use crate::progress::say;
 
-/// A file that is not written whole yet. One that a killed run left is written anew.
-const UNFINISHED: &str = ".loadtest-unfinished";
-
 /// A folder, locked against other runs until it is dropped.
 pub struct Folder {
     /// `/proc/self/fd/N`, so that files follow the folder if somebody moves it.
     open: PathBuf,
-    /// Where the report that is there moves to, before the first file is written.
-    aside: Option<PathBuf>,
+    /// The names of the files that this run has written. It replaces no others.
+    written: BTreeSet<String>,
     _lock: File,
 }
 
 impl Folder {
     /// Makes and locks a folder. Fails if another run has it, if nothing can be written there, or if it has a file which a
-    /// report would replace and no report of this program.
+    /// report would replace and no report of this program that can move.
     pub fn lock(dir: &Path) -> Result<Self> {
         let failed = || format!("cannot write a report into {}: name another folder with --out", dir.display());
         std::fs::create_dir_all(dir).with_context(failed)?;
         let lock = locked(dir)?;
         let open = Path::new("/proc/self/fd").join(lock.as_raw_fd().to_string());
-        tempfile::tempfile_in(&open).with_context(failed)?;
-        // Read now that no other run can change it.
-        let aside = begun(&open)?.map(|begun| open.join(begun.to_string()));
-        let is_free = aside.as_ref().is_none_or(|aside| !aside.join("report.json").exists());
-        ensure!(is_free, "{} has another report of the same second: name another --out", dir.display());
-        Ok(Self { open, aside, _lock: lock })
+        unfinished(&open, &[]).with_context(failed)?;
+        aside(&open).with_context(failed)?;
+        Ok(Self { open, written: BTreeSet::new(), _lock: lock })
     }
 
     /// Where the folder is now.
@@ -50,19 +47,20 @@ impl Folder {
     /// one or the new one, whole. Fails if the folder is gone or cannot be written; what was replaced until then stays.
     pub fn write(&mut self, report: &Report) -> Result<()> {
         let mut files = files(report)?;
-        if let Some(aside) = &self.aside {
-            set_aside(&self.open, aside).context("the report that is there cannot move")?;
-            say(format_args!("the report of an earlier run is now in {}", aside.canonicalize()?.display()));
-            self.aside = None;
-        }
-        // In a folder without one, `report.json` comes first, so that the others are known as this program's.
-        let is_first = !self.open.join("report.json").exists();
-        files.rotate_right(usize::from(is_first));
+        // The first time `report.json` comes first, so that the others are known as this program's.
+        files.rotate_right(usize::from(self.written.is_empty()));
         for (name, content) in files {
             let Some(content) = content else { continue };
-            replace(&self.open, &name, &content).with_context(|| {
-                format!("cannot write {}: is there room, and may you?", self.path().join(name).display())
-            })?;
+            let failed = || format!("cannot write {name} into {}: is there room, and may you?", self.path().display());
+            let file = unfinished(&self.open, &content).with_context(failed)?;
+            if self.written.is_empty() {
+                // An earlier report moves when there is room for this one.
+                set_aside(&self.open).with_context(failed)?;
+            }
+            let (to, is_own) = (self.open.join(&name), self.written.contains(&name));
+            let put = if is_own { file.persist(to) } else { file.persist_noclobber(to) };
+            put.map_err(|error| error.error).with_context(failed)?;
+            self.written.insert(name);
         }
         Ok(())
     }
@@ -75,41 +73,39 @@ pub fn locked(folder: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// When the report of a folder was begun; none if it has no file of a report. This program's `report.json` has `hot_spots`
-/// and `meta.started`. Fails if a file has a name of the report's and is of others.
-fn begun(dir: &Path) -> Result<Option<Timestamp>> {
-    let json = std::fs::read(dir.join("report.json")).unwrap_or_default();
+/// The folder that the report in a folder moves to: its time; none if there is no file of a report. This program's
+/// `report.json` has `hot_spots` and `meta.started`. Fails if a file of others has a name of the report's, here or there.
+fn aside(dir: &Path) -> Result<Option<String>> {
+    let (is_there, json) = (|path: &Path| path.symlink_metadata().is_ok(), dir.join("report.json"));
+    let json = if json.is_file() { std::fs::read(json)? } else { Vec::new() };
     let json: Value = serde_json::from_slice(&json).unwrap_or_default();
-    if let (Some(_), Some(started)) = (json.get("hot_spots"), json.pointer("/meta/started").and_then(Value::as_str)) {
-        return started.parse().map(Some).context("the report that is there has no time");
+    let begun = json.get("hot_spots").and(json.pointer("/meta/started")).and_then(Value::as_str);
+    let aside = begun.and_then(|begun| begun.parse::<Timestamp>().ok());
+    let aside = aside.map(|begun| begun.strftime("%Y%m%dT%H%M%SZ").to_string());
+    for (name, _) in files(&Report::default())?.iter().filter(|(name, _)| is_there(&dir.join(name))) {
+        let Some(aside) = &aside else { anyhow::bail!("{name} is there, and this program did not write it") };
+        ensure!(!is_there(&dir.join(aside).join(name)), "{name} of an earlier report cannot move, as {aside} has one");
     }
-    let mut files = files(&Report::default())?.into_iter().map(|(name, _)| dir.join(name));
-    if let Some(file) = files.find(|file| file.symlink_metadata().is_ok()) {
-        bail!("{} is there, and this program did not write it: name another folder with --out", file.display());
-    }
-    Ok(None)
+    Ok(aside)
 }
 
-/// Moves the files of a report to a folder in theirs, `report.json` last: a move that was cut off goes on with the next
-/// one. Replaces nothing.
-fn set_aside(dir: &Path, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for (name, _) in files(&Report::default())? {
-        let moved = to.join(&name);
-        ensure!(moved.symlink_metadata().is_err() || !dir.join(&name).exists(), "{} is there", moved.display());
-        match std::fs::rename(dir.join(name), moved) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+/// Moves the files of an earlier report, `report.json` last: a move that was cut off goes on with the next one.
+fn set_aside(dir: &Path) -> Result<()> {
+    let Some(to) = aside(dir)?.map(|aside| dir.join(aside)) else { return Ok(()) };
+    std::fs::create_dir_all(&to)?;
+    for (name, _) in files(&Report::default())?.iter().filter(|(name, _)| dir.join(name).exists()) {
+        std::fs::rename(dir.join(name), to.join(name))?;
     }
+    say(format_args!("the report of an earlier run is now in {}", to.canonicalize()?.display()));
     Ok(())
 }
 
-fn replace(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
-    let unfinished = dir.join(UNFINISHED);
-    let _ = std::fs::remove_file(&unfinished);
-    let mut file = File::create_new(&unfinished)?;
+/// A file that has no name of the report's yet; removed if it never gets one.
+fn unfinished(dir: &Path, content: &[u8]) -> std::io::Result<NamedTempFile> {
+    // Less what the user's mask takes away: temporary files are private otherwise.
+    let mode = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".loadtest-").permissions(mode).tempfile_in(dir)?;
     file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(unfinished, dir.join(name))
+    file.as_file().sync_all()?;
+    Ok(file)
 }

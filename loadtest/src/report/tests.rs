@@ -35,7 +35,6 @@ fn the_json_keeps_its_shape_and_an_earlier_report_moves_whole() {
     assert_eq!(names(&dir), set("report.json"));
     // What is written goes with the folder.
     std::fs::rename(&dir, &moved).unwrap();
-    std::fs::write(moved.join(".loadtest-unfinished"), "of a killed run").unwrap();
     folder.write(&sample()).unwrap();
     assert!(!dir.exists() && folder.path() == moved.canonicalize().unwrap());
     let all = "costs.csv hot_spots.csv http.csv layouts.csv limits.csv limits.html limits.md ratios.csv regions.csv \
@@ -51,15 +50,23 @@ fn the_json_keeps_its_shape_and_an_earlier_report_moves_whole() {
     drop(folder);
     drop(Folder::lock(&moved).unwrap());
     assert_eq!(names(&moved), set(all));
-    let aside = moved.join(sample().meta.started);
+    let aside = moved.join("20260102T030405Z");
     std::fs::create_dir(&aside).unwrap();
     std::fs::rename(moved.join("work.csv"), aside.join("work.csv")).unwrap();
     std::fs::write(aside.join("ratios.csv"), "mine").unwrap();
-    assert!(Folder::lock(&moved).unwrap().write(&begun).is_err());
-    assert_eq!(std::fs::read(aside.join("ratios.csv")).unwrap(), b"mine");
+    assert!(Folder::lock(&moved).is_err());
     std::fs::remove_file(aside.join("ratios.csv")).unwrap();
-    Folder::lock(&moved).unwrap().write(&Report { limits: sample().limits, ..begun }).unwrap();
+    let mut folder = Folder::lock(&moved).unwrap();
+    folder.write(&begun).unwrap();
+    std::fs::write(moved.join("limits.csv"), "mine").unwrap();
+    let limits = Report { limits: sample().limits, ..begun };
+    assert!(folder.write(&limits).is_err());
+    assert_eq!(read("limits.csv"), "mine");
+    std::fs::remove_file(moved.join("limits.csv")).unwrap();
+    folder.write(&limits).unwrap();
     assert_eq!((names(&aside), names(&moved).len()), (set(all), 5));
+    drop(folder);
+    // Two reports of the same second.
     assert!(!read("limits.html").contains("report.html") && Folder::lock(&moved).is_err());
 }
 
@@ -67,7 +74,10 @@ fn the_json_keeps_its_shape_and_an_earlier_report_moves_whole() {
 fn a_folder_that_cannot_be_made_or_is_of_others_is_named() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("load-test.md"), "").unwrap();
-    let refused = |dir: &Path| Folder::lock(dir).map(|_| ()).unwrap_err().to_string();
+    let refused = |dir: &Path| format!("{:#}", Folder::lock(dir).map(|_| ()).unwrap_err());
+    std::fs::create_dir(dir.path().join("report.html")).unwrap();
+    assert!(refused(dir.path()).contains("report.html"));
+    std::fs::remove_dir(dir.path().join("report.html")).unwrap();
     for name in ["limits.md", "work.csv", "report.json"] {
         Folder::lock(dir.path()).unwrap();
         let file = dir.path().join(name);
@@ -129,7 +139,7 @@ fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial()
     let part = report.hot_spots[0].clone();
     report.hot_spots.push(model::HotSpot { layout: "tree".into(), ..part.clone() });
     report.hot_spots.insert(0, model::HotSpot { layout: "uuid".into(), table: "part".into(), ..part });
-    let printed = text::render(&report, Path::new("out"));
+    let printed = text::render(&report, Some(Path::new("out")));
     assert!(printed.contains("| 64 users import"), "{printed}");
     let said = [
         "out/report.html",

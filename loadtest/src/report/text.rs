@@ -12,10 +12,11 @@ use super::table::{Cell, Table};
 /// The tables that are printed. The others, up to hundreds of rows, are in the files alone.
 const PRINTED: [&str; 5] = ["answers", "costs", "deciding", "met", "goals"];
 
-/// What the program prints: an overview of each page, and the files that have it whole.
-pub fn render(report: &Report, folder: &Path) -> String {
+/// What the program prints: an overview of each page, and the files that have it whole, if they are written.
+pub fn render(report: &Report, folder: Option<&Path>) -> String {
     let overview = |mut page: Page| {
         page.tables.retain(|table| PRINTED.contains(&table.id));
+        let Some(folder) = folder else { return self::text(&page) };
         let [html, text] = ["html", "md"].map(|end| folder.join(page.name).with_extension(end));
         let whole = format!("All tables: {}; without bars, {}", html.display(), text.display());
         format!("{}\n{whole}\n", self::text(&page))
