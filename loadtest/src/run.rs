@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
 
     async fn regions(&mut self, asked: Vec<String>) -> Result<()> {
         self.stop.go_on()?;
-        let title = bar("regions")?;
+        let title = bar("hot spots")?;
         let (files, seed) = (self.options.files(), self.options.seed);
         let counted = move || regions::all(files, seed, |layout| asked.iter().any(|asked| asked == layout));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
