@@ -8,6 +8,9 @@ use utoipa::ToSchema;
 /// The largest body of a request.
 pub const BODY_BYTES: u64 = 16 << 10;
 
+/// Where the home of a new user is made, unless told otherwise: below this directory, by his name.
+pub const HOMES: &str = "/home";
+
 /// A right. `write` and `share` include `read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

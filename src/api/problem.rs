@@ -26,6 +26,8 @@ pub enum ProblemKind {
     Forbidden,
     /// A write from another site.
     ForeignOrigin,
+    /// The request has come without TLS.
+    TlsRequired,
     /// There is nothing here.
     NotFound,
     /// There is no such resource.
@@ -102,6 +104,7 @@ impl ProblemKind {
             Self::Unauthorized => (401, "unauthorized", "Log in first"),
             Self::Forbidden => (403, "forbidden", "You have no right to this"),
             Self::ForeignOrigin => (403, "foreign-origin", "A write from another site"),
+            Self::TlsRequired => (403, "tls-required", "Use https"),
             Self::NotFound => (404, "not-found", "There is nothing here"),
             Self::NoSuchRoute => (404, "no-such-route", "There is no such resource"),
             Self::Method => (405, "method-not-allowed", "This method is not for this resource"),

@@ -4,7 +4,7 @@
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
-//! - `new_user`, `users`, `grants`, `secrets`: changes of accounts
+//! - `new_user`, `users`, `grants`, `secrets`: changes of accounts; `reset_admin`: what needs no credential
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
@@ -31,6 +31,7 @@ pub mod password;
 pub mod random;
 mod remembered;
 pub mod requester;
+mod reset_admin;
 mod secrets;
 mod sender;
 mod slowdown;

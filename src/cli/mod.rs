@@ -3,7 +3,7 @@
 //! `serve`, `check`, `migrate`, `backup` and `restore` open a data folder; [`config`] gathers the settings of `serve`.
 //! `completions` and `man` print scripts and manuals of the command line. The others are [clients](crate::client) of a
 //! running server: `import` and `export` are [transfers](transfer) between it and [local](crate::local_fs) folders, the
-//! rest send one [request] or two.
+//! rest send one [request] or two. `user` does some of its work while the server is stopped.
 //!
 //! Exit codes: 0 done, 1 done with failures (each named), 2 wrong usage, 3 could not run.
 
@@ -14,12 +14,14 @@ mod config;
 mod duration_arg;
 mod export;
 mod find;
+mod grant;
 mod import;
 mod log;
 mod ls;
 mod man;
 mod migrate;
 mod move_copy;
+mod password_prompt;
 mod path_arg;
 mod process_metrics;
 mod request;
@@ -30,7 +32,9 @@ mod server_arg;
 mod signals;
 mod size_arg;
 mod stat;
+mod token;
 mod transfer;
+mod user;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -64,6 +68,9 @@ enum Command {
     Mv(move_copy::Mv),
     Cp(move_copy::Cp),
     Rm(rm::Rm),
+    User(user::UserArgs),
+    Token(token::TokenArgs),
+    Grant(grant::GrantArgs),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -84,6 +91,9 @@ impl Command {
             Self::Mv(mv) => mv.run()?,
             Self::Cp(cp) => cp.run()?,
             Self::Rm(rm) => rm.run()?,
+            Self::User(user) => user.run()?,
+            Self::Token(token) => token.run()?,
+            Self::Grant(grant) => grant.run()?,
             Self::Completions(completions) => completions.run()?,
             Self::Man(man) => man.run()?,
         })

@@ -8,8 +8,12 @@ use reqwest::RequestBuilder;
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::entry::ListPage;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
 use super::CommandOutcome;
 use super::server_arg::ServerArg;
+use crate::client::credential::CredentialError;
 use crate::client::{ClientError, DriveClient};
 use crate::local_fs::printable;
 
@@ -22,6 +26,13 @@ pub struct RequestArgs {
     pub json: bool,
 }
 
+/// Asking for a password needs no answer of the server.
+impl From<CredentialError> for RequestError {
+    fn from(error: CredentialError) -> Self {
+        Self::Client(error.into())
+    }
+}
+
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -31,7 +42,7 @@ pub enum RequestError {
     Print(#[from] io::Error),
 }
 
-pub type Result<T> = std::result::Result<T, RequestError>;
+pub type Result<T, E = RequestError> = std::result::Result<T, E>;
 
 pub type Out = BufWriter<Stdout>;
 
@@ -73,25 +84,43 @@ impl RequestArgs {
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
         text: impl for<'a> Fn(&'a EntryJson<'static>) -> &'a str,
     ) -> Result<()> {
+        let print = |out: &mut Out, page: ListPage<'static>| {
+            page.entries.iter().try_for_each(|entry| line(out, entry, text(entry), long))?;
+            Ok(page.next)
+        };
+        self.all_pages((client, out), request, print).await
+    }
+
+    /// Prints all pages of any list: `print` prints one as text, and returns its cursor to the next one.
+    pub async fn all_pages<T: DeserializeOwned>(
+        &self,
+        (client, out): (&DriveClient, &mut Out),
+        request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
+        print: impl Fn(&mut Out, T) -> io::Result<Option<String>>,
+    ) -> Result<()> {
         let mut cursor: Option<String> = None;
         loop {
             let mut query = vec![("limit", PAGE)];
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
             let answer = client.text(request(&query)).await?;
-            let page: ListPage<'static> = client.parse(&answer)?;
-            if self.json {
+            let page: T = client.parse(&answer)?;
+            cursor = if self.json {
                 writeln!(out, "{answer}")?;
+                client.parse::<NextPage>(&answer)?.next
             } else {
-                for entry in &page.entries {
-                    line(out, entry, text(entry), long)?;
-                }
-            }
-            match page.next {
-                Some(next) => cursor = Some(next),
-                None => return Ok(()),
+                print(out, page)?
+            };
+            if cursor.is_none() {
+                return Ok(());
             }
         }
     }
+}
+
+/// What every page of a list has.
+#[derive(Deserialize)]
+struct NextPage {
+    next: Option<String>,
 }
 
 /// Prints a file or directory in one line; the name of a directory ends with a slash.

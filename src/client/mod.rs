@@ -1,10 +1,11 @@
 //! The HTTP client of a running server.
 //!
-//! - here: [`DriveClient`] sends single requests; [`trust`]: whose certificates it accepts; [`problem`]: error responses;
-//!   [`retry`]: when to send a request again
+//! - here: [`DriveClient`] sends single requests; [`trust`]: whose certificates it accepts; [`credential`]: what proves who
+//!   its user is; [`problem`]: error responses; [`retry`]: when to send a request again
 //! - [`import`] and [`export`] transfer whole trees: a planner queues the files, and workers transfer them; [`stats`]
 //!   counts them
 
+pub mod credential;
 pub mod export;
 pub mod import;
 mod problem;
@@ -14,8 +15,10 @@ mod trust;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use rowdrive::api::entry::{EntryJson, ListPage};
@@ -24,6 +27,7 @@ use rowdrive::api::problem::ProblemKind;
 use rowdrive::schema::DrivePath;
 use serde::de::DeserializeOwned;
 
+use credential::{Credential, CredentialError, is_private};
 pub use problem::ServerProblem;
 
 /// How long a server may send nothing after it has received the whole request.
@@ -43,6 +47,8 @@ pub enum ClientError {
     Ca(PathBuf, String),
     #[error("the server at {0} is not trusted: {1}")]
     Untrusted(String, String),
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
     #[error("{0}")]
     Problem(Box<ServerProblem>),
     #[error("the server at {0} is no rowdrive server, or of another version: {1}")]
@@ -66,8 +72,12 @@ impl ClientError {
     pub fn scope(&self) -> FailureScope {
         match self {
             Self::Unreachable(..) | Self::ConnectionLost(..) => FailureScope::SharedAfterWait,
-            Self::UnexpectedAnswer(..) | Self::Ca(..) | Self::Untrusted(..) => FailureScope::Shared,
+            Self::UnexpectedAnswer(..) | Self::Ca(..) | Self::Untrusted(..) | Self::Credential(_) => {
+                FailureScope::Shared
+            }
             Self::Problem(problem) if problem.status == StatusCode::INTERNAL_SERVER_ERROR => FailureScope::Item,
+            // Too many wrong passwords, or none: so it is for all.
+            Self::Problem(problem) if matches!(problem.status.as_u16(), 401 | 429) => FailureScope::Shared,
             Self::Problem(problem) if problem.status.is_server_error() => FailureScope::Shared,
             Self::Problem(_) => FailureScope::Item,
         }
@@ -84,18 +94,32 @@ pub struct DriveClient {
     base: String,
     /// The same without user and password, for messages.
     display_url: String,
+    credential: Option<Arc<Credential>>,
+}
+
+/// Which server to talk to, whom to trust, and as whom.
+#[derive(Debug)]
+pub struct ServerAccess<'a> {
+    pub server: &'a Url,
+    /// A file with the certificates of the only CAs that are trusted, instead of the system's.
+    pub ca: Option<&'a Path>,
+    pub credential: Option<Credential>,
+    /// Whether the credential may be sent without TLS to another machine.
+    pub insecure_http: bool,
 }
 
 impl DriveClient {
-    /// `ca`: a file with the certificates of the only CAs that it trusts, instead of the system's.
-    pub fn new(server: &Url, ca: Option<&Path>) -> Result<Self> {
+    pub fn new(access: ServerAccess<'_>) -> Result<Self> {
+        let ServerAccess { server, ca, credential, insecure_http } = access;
         let mut display_url = server.clone();
         // Both succeed for http and https.
         let _ = (display_url.set_username(""), display_url.set_password(None));
         let trimmed = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         let (base, display_url) = (trimmed(server), trimmed(&display_url));
+        let headers = headers(server, &display_url, credential.as_ref(), insecure_http)?;
         // Ignore proxies of the environment, which are for other hosts: a drive is on this machine or in this network.
         let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT);
+        let http = http.default_headers(headers);
         let http = match (server.scheme(), ca) {
             ("https", None) => http,
             ("https", Some(ca)) => http.tls_certs_only(trust::certificates(ca)?),
@@ -103,7 +127,12 @@ impl DriveClient {
             _ => http.tls_certs_only([]),
         };
         let http = http.build().map_err(|error| trust::build_error(&display_url, ca, root_cause(&error)))?;
-        Ok(Self { http, base, display_url })
+        Ok(Self { http, base, display_url, credential: credential.map(Arc::new) })
+    }
+
+    /// What it sends with each request, if it sends anything.
+    pub fn credential(&self) -> Option<&Credential> {
+        self.credential.as_deref()
     }
 
     /// The address, without user and password.
@@ -193,6 +222,18 @@ impl DriveClient {
             ClientError::ConnectionLost(server, cause)
         }
     }
+}
+
+/// The headers of every request.
+fn headers(server: &Url, shown: &str, credential: Option<&Credential>, insecure_http: bool) -> Result<HeaderMap> {
+    let Some(credential) = credential else { return Ok(HeaderMap::new()) };
+    if !server.username().is_empty() {
+        return Err(CredentialError::UserInAddress.into());
+    }
+    if !is_private(server) && !insecure_http {
+        return Err(CredentialError::PlainHttp(shown.to_owned()).into());
+    }
+    Ok(credential.header().map(|value| (AUTHORIZATION, value)).into_iter().collect())
 }
 
 /// The text of the deepest source of an error.

@@ -53,6 +53,9 @@ impl fmt::Display for ServerProblem {
             "" => write!(f, "the server answered {}", self.status)?,
             detail => write!(f, "{} ({})", detail.trim_end_matches('.'), self.status.as_u16())?,
         }
+        if self.is(ProblemKind::Unauthorized) {
+            write!(f, "; name the user with --user, or the file of a token with --token-file")?;
+        }
         match &self.request_id {
             Some(id) if self.status == StatusCode::INTERNAL_SERVER_ERROR => write!(f, "; request id {id}"),
             _ => Ok(()),

@@ -55,7 +55,11 @@ impl Retryable for ClientError {
             Self::Problem(problem) if matches!(problem.status.as_u16(), 408 | 429 | 502 | 503 | 504) => {
                 Some(problem.retry_after.unwrap_or_default())
             }
-            Self::Problem(_) | Self::UnexpectedAnswer(..) | Self::Ca(..) | Self::Untrusted(..) => None,
+            Self::Problem(_)
+            | Self::UnexpectedAnswer(..)
+            | Self::Ca(..)
+            | Self::Untrusted(..)
+            | Self::Credential(_) => None,
         }
     }
 }

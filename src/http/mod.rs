@@ -29,7 +29,7 @@ mod serve;
 mod server;
 
 pub use callers::Callers;
-pub use options::{Limits, Options};
+pub use options::{ANY_HOST, Limits, Options, ProxyNet};
 pub use router::{router, routes};
 pub use serve::Service;
 pub use server::Peer;

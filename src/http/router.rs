@@ -28,14 +28,14 @@ use super::options::Options;
 use super::response::problem::Problem;
 use super::routes::pattern;
 use super::routes::{
-    by_name, by_time, delete, download, grants, health, metrics, move_copy, openapi, session, sessions, stat,
+    by_name, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session, sessions, stat,
     swagger_ui, tokens, upload, users,
 };
 use crate::api::problem::ProblemKind;
 use crate::auth::Auth;
 use crate::drive::Drive;
 
-/// The routes alone, for a caller with a socket of its own. `auth`: of the same store as the drive. `registry` has further
+/// The routes alone, for a caller with a socket of its own, which adds the [`Peer`](super::Peer) of each request. `auth`: of the same store as the drive. `registry` has further
 /// metrics for `/metrics`.
 pub fn router(drive: Drive, auth: Auth, options: Options, mut registry: Registry) -> Router {
     let metrics = HttpMetrics::register(&mut registry);
@@ -181,7 +181,13 @@ impl Table {
             Callers::Users,
             tokens::make,
         );
+        let login = Methods::default().on(Method::GET, Callers::Everyone, login::page).on(
+            Method::POST,
+            Callers::Everyone,
+            login::log_in,
+        );
         self.route(pattern::SESSION, session)
+            .route(pattern::LOGIN, login)
             .route(pattern::SESSIONS, sessions)
             .route(pattern::SESSIONS_ID, Methods::default().on(Method::DELETE, Callers::Users, sessions::delete))
             .route(pattern::USERS, users)

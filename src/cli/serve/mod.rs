@@ -1,25 +1,22 @@
 //! `rowdrive serve`: serves a data folder until SIGTERM or SIGINT.
 
-use std::fs::{DirBuilder, canonicalize};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use rowdrive::drive::{Drive, DriveError};
-use rowdrive::engines::rocks::Rocks;
-use rowdrive::http::{self, Limits, Options, Tls, TlsError};
+use rowdrive::auth::AuthError;
+use rowdrive::drive::DriveError;
+use rowdrive::http::{self, ANY_HOST, Limits, Options, ProxyNet, Tls, TlsError};
 use rowdrive::migrate::MigrateError;
 use rowdrive::table::StoreError;
 use tokio::net::{TcpListener, TcpSocket};
 
-use self::open::Opened;
+use self::open::{Opened, close, folder};
 use super::backup::{self, Backups};
 use super::config::{Configuration, ServeSettings};
 use super::duration_arg::DurationArg;
@@ -29,7 +26,7 @@ use super::{CommandOutcome, log, process_metrics, size_arg};
 use crate::data_folder::{self, DataFolderError};
 
 mod fd_limit;
-mod open;
+pub mod open;
 
 /// Serve a data folder over HTTP.
 ///
@@ -40,7 +37,7 @@ pub struct Serve {
     /// The data folder; created if it is missing.
     #[arg(long, value_name = "DIR", env = "ROWDRIVE_DATA")]
     data: PathBuf,
-    /// The address to listen on: a loopback one, since everyone with access to it can read and change every file.
+    /// The address to listen on. One that other machines reach needs a drive with users, and TLS, a --proxy or --insecure-http.
     #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Serve https: a file with the certificate in PEM, and those of the CAs between it and the root after it.
@@ -52,10 +49,18 @@ pub struct Serve {
     /// Tell browsers to come by https only, for a year (Strict-Transport-Security).
     #[arg(long, env = "ROWDRIVE_HSTS")]
     hsts: bool,
+    /// A proxy in front of this server, as in 127.0.0.1/32 or 10.0.0.0/8: its X-Forwarded-For, -Proto and -Host count, those
+    /// of others never do; may be given several times, or several with commas.
+    #[arg(long = "proxy", value_name = "ADDRESS/BITS", env = "ROWDRIVE_PROXY", value_delimiter = ',')]
+    proxies: Vec<ProxyNet>,
+    /// Let users send passwords and files from other machines without TLS: everyone on the way can read them.
+    #[arg(long, env = "ROWDRIVE_INSECURE_HTTP")]
+    insecure_http: bool,
     /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB.
     #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size_arg::parse, default_value = "1GiB")]
     memory: u64,
-    /// Another host name of this server; may be given several times, or several with commas.
+    /// Another host name of this server, or * for any on a drive with users; may be given several times, or several with
+    /// commas.
     #[arg(long = "host", value_name = "NAME", env = "ROWDRIVE_HOST", value_delimiter = ',', value_parser = host)]
     hosts: Vec<String>,
     /// The largest request body, as in 10GiB; without it, as much as the disk holds.
@@ -114,10 +119,17 @@ fn host(text: &str) -> Result<String, &'static str> {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
-        "it listens on loopback addresses only, as 127.0.0.1, since a new drive has no users: on {0} everyone with \
-         access to this machine could read and change every file"
+        "on {0} everyone on the way could read the passwords of users: serve https with --tls-cert and --tls-key, name the \
+         proxy that does with --proxy, or say --insecure-http"
     )]
-    Foreign(SocketAddr),
+    PlainHttp(SocketAddr),
+    #[error(
+        "the drive {1} has no users, so {0} would let everyone who reaches this server read and change every file: make the \
+         first user, an admin, with rowdrive user add NAME --data {1}"
+    )]
+    NoUsers(&'static str, PathBuf),
+    #[error("the users of the drive {0} cannot be read: {1}")]
+    Users(PathBuf, AuthError),
     #[error("the data folder {0} cannot be made or used: {1}")]
     Folder(PathBuf, io::Error),
     #[error("the data folder {0} cannot be opened: {1}{hint}", hint = super::recovery_hint(.1))]
@@ -137,7 +149,7 @@ pub enum ServeError {
     Backup(PathBuf),
     #[error("TLS needs a certificate and its key: give both --tls-cert and --tls-key")]
     HalfPair,
-    #[error("--hsts is for TLS alone: give --tls-cert and --tls-key too")]
+    #[error("--hsts is for TLS alone: give --tls-cert and --tls-key too, or --proxy")]
     HstsWithoutTls,
     #[error("TLS cannot be served: {0}")]
     Tls(#[from] TlsError),
@@ -159,10 +171,10 @@ fn migration_hint(error: &MigrateError) -> &'static str {
 
 impl Serve {
     pub fn run(self, settings: &ServeSettings) -> Result<CommandOutcome> {
-        if !self.listen.ip().is_loopback() {
-            return Err(ServeError::Foreign(self.listen));
-        }
         let tls = self.tls()?;
+        if self.is_foreign() && tls.is_none() && self.proxies.is_empty() && !self.insecure_http {
+            return Err(ServeError::PlainHttp(self.listen));
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let ended = runtime.block_on(self.serve(settings, tls));
         // Dropping the runtime would wait for jobs that still run on its threads.
@@ -179,11 +191,20 @@ impl Serve {
         if !self.degraded && backup::is_backup(&data) {
             return Err(ServeError::Backup(data));
         }
+        // A folder that is mistyped must not become a new drive.
+        if !data.join("db").exists() {
+            self.require_users(&data, false)?;
+        }
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         tracing::info!(configuration = %settings, "starting");
         let Opened { rocks, drive, auth } =
             if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
+        let users = auth.has_users().await.map_err(|error| ServeError::Users(data.clone(), error));
+        if let Err(refused) = users.and_then(|has_users| self.require_users(&data, has_users)) {
+            close(drive, rocks).await;
+            return Err(refused);
+        }
         // Handle signals before the address is printed: its reader may send one at once.
         let signals = StopSignals::new()?.count();
         // A degraded server changes nothing in the folder, so it makes no checkpoint.
@@ -199,7 +220,8 @@ impl Serve {
         };
         announce(&listener, tls.is_some())?;
         let limits = fd_limit::bound(self.limits(), files);
-        let options = Options { hosts: self.hosts, max_body: self.max_body, hsts: self.hsts, limits };
+        let Self { hosts, proxies, insecure_http, max_body, hsts, .. } = self;
+        let options = Options { hosts, proxies, insecure_http, max_body, hsts, limits };
         let again = signals.clone().reached(2);
         #[expect(clippy::async_yields_async, reason = "the second signal is another future")]
         let shutdown = async {
@@ -244,10 +266,25 @@ impl Serve {
         self.log_format
     }
 
+    /// Whether other machines may reach the address.
+    fn is_foreign(&self) -> bool {
+        !self.listen.ip().is_loopback()
+    }
+
+    /// Without users everyone who reaches the server may do everything: then only this machine may, by its own names.
+    fn require_users(&self, data: &Path, has_users: bool) -> Result<()> {
+        let is_any_host = self.hosts.iter().any(|host| host == ANY_HOST);
+        match (has_users, self.is_foreign(), is_any_host) {
+            (false, true, _) => Err(ServeError::NoUsers("--listen", data.to_owned())),
+            (false, false, true) => Err(ServeError::NoUsers("--host *", data.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     fn tls(&self) -> Result<Option<Tls>> {
         match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Ok(Some(Tls::read(certificate, key)?)),
-            (None, None) if self.hsts => Err(ServeError::HstsWithoutTls),
+            (None, None) if self.hsts && self.proxies.is_empty() => Err(ServeError::HstsWithoutTls),
             (None, None) => Ok(None),
             _ => Err(ServeError::HalfPair),
         }
@@ -271,23 +308,6 @@ impl Serve {
 const CLOSE: Duration = Duration::from_secs(20);
 /// How long closing may still take after a second signal.
 const AGAIN: Duration = Duration::from_secs(2);
-
-/// Waits for the changes in progress, then closes the store.
-async fn close(drive: Drive, rocks: Arc<Rocks>) {
-    drive.close().await;
-    rocks.close().await;
-    drop(drive);
-    // Dropping the last reference closes the database, which blocks.
-    if let Err(error) = tokio::task::spawn_blocking(move || drop(rocks)).await {
-        tracing::error!(%error, "the store was not closed");
-    }
-}
-
-/// The data folder, created for this user alone if it is missing. An existing one keeps its mode.
-fn folder(data: &Path) -> Result<PathBuf> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
-    made.and_then(|()| canonicalize(data)).map_err(|e| ServeError::Folder(data.to_owned(), e))
-}
 
 /// Length of the listen queue, as far as the system allows (`net.core.somaxconn`). In a burst, the system of a client
 /// that finds the queue full tries again after a second.
@@ -341,7 +361,7 @@ mod tests {
 
     #[test]
     fn hosts_are_names_alone() {
-        for good in ["drive.example", "[2001:db8::1]", "192.0.2.1"] {
+        for good in ["drive.example", "[2001:db8::1]", "192.0.2.1", "*"] {
             assert_eq!(host(good).as_deref(), Ok(good));
         }
         for bad in ["", "drive.example:80", " drive.example", "http://drive.example", "drive.example/"] {

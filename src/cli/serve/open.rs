@@ -1,6 +1,8 @@
 //! Opens a data folder: for writing, or what is left of a damaged one for reading.
 
-use std::path::Path;
+use std::fs::{DirBuilder, canonicalize};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +20,15 @@ use crate::data_folder::{self, FolderState};
 /// The folder of the copy that a degraded start may make; inside `db/` if that is a file system of its own.
 const COPY: &str = "degraded";
 
-/// How long to wait for another process that has locked the folder, such as a check or a backup of a stopped drive.
+/// How long a server waits for another process that has locked the folder, such as a check or a backup of a stopped drive.
 /// SIGTERM ends the wait, since no handler is installed yet.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a command waits for it: a server would not end.
+const COMMAND_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Memory for a command that changes a few rows: a quarter of it hashes one password.
+const COMMAND_MEMORY: usize = 256 << 20;
 
 pub struct Opened {
     pub rocks: Arc<Rocks>,
@@ -40,9 +48,40 @@ fn shares(memory: usize) -> (Settings, RocksOptions) {
 
 /// Opens a data folder for reading and writing, and applies pending migrations.
 pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
+    open(data, memory, LOCK_TIMEOUT).await
+}
+
+/// Opens a data folder that no server serves, for a command; makes it if it is missing.
+pub async fn stopped(data: &Path) -> Result<Opened> {
+    let data = folder(data)?;
+    data_folder::check_restored(&data).map_err(|error| ServeError::DataFolder(data.clone(), error))?;
+    if backup::is_backup(&data) {
+        return Err(ServeError::Backup(data));
+    }
+    open(&data, COMMAND_MEMORY, COMMAND_LOCK_TIMEOUT).await
+}
+
+/// The data folder, created for this user alone if it is missing. An existing one keeps its mode.
+pub fn folder(data: &Path) -> Result<PathBuf> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
+    made.and_then(|()| canonicalize(data)).map_err(|e| ServeError::Folder(data.to_owned(), e))
+}
+
+/// Waits for the changes in progress, then closes the store.
+pub async fn close(drive: Drive, rocks: Arc<Rocks>) {
+    drive.close().await;
+    rocks.close().await;
+    drop(drive);
+    // Dropping the last reference closes the database, which blocks.
+    if let Err(error) = tokio::task::spawn_blocking(move || drop(rocks)).await {
+        tracing::error!(%error, "the store was not closed");
+    }
+}
+
+async fn open(data: &Path, memory: usize, lock_timeout: Duration) -> Result<Opened> {
     let (settings, options) = shares(memory);
     let folder_error = |error| ServeError::DataFolder(data.to_owned(), error);
-    let folder = take(data)?;
+    let folder = take(data, lock_timeout)?;
     // IMPORTANT: lock the folder, then compare: otherwise another start at the same time could write another id.
     let state = data_folder::compare(data).map_err(folder_error)?;
     if state == FolderState::New {
@@ -68,16 +107,16 @@ pub async fn whole(data: &Path, memory: usize) -> Result<Opened> {
 }
 
 /// Locks the folder of the tables; creates it if there is none, but not where a part seems not to be mounted.
-fn take(data: &Path) -> Result<FolderLock> {
+fn take(data: &Path, timeout: Duration) -> Result<FolderLock> {
     let (db, failed) = (data.join("db"), |error| ServeError::Store(data.to_owned(), error));
-    if let Some(folder) = FolderLock::lock_existing(&db, LOCK_TIMEOUT).map_err(failed)? {
+    if let Some(folder) = FolderLock::lock_existing(&db, timeout).map_err(failed)? {
         return Ok(folder);
     }
     let folder_error = |error| ServeError::DataFolder(data.to_owned(), error);
     if data_folder::compare(data).map_err(folder_error)? == FolderState::New {
         data_folder::check_vacant(data).map_err(folder_error)?;
     }
-    FolderLock::lock(&db, LOCK_TIMEOUT).map_err(failed)
+    FolderLock::lock(&db, timeout).map_err(failed)
 }
 
 /// Removes copies of the store that a killed backup or degraded start has left. Their links to tables use space that a

@@ -13,10 +13,10 @@ use axum::http::{Extensions, HeaderMap, Method};
 
 use super::app::App;
 use super::callers::Callers;
-use super::request::audit::{address, note_refusal};
-use super::request::host::refuse_forwarded;
-use super::request::requester::is_secure;
+use super::request::audit::note_refusal;
+use super::request::client::{Client, Relay, address, is_tls};
 use super::response::problem::{Problem, Result};
+use crate::api::problem::ProblemKind;
 use crate::auth::{Auth, AuthError, Credential};
 pub use browser::challenge;
 use credential::Presented;
@@ -35,6 +35,36 @@ impl<'a> Sent<'a> {
     }
 }
 
+/// Refuses what has come by a way on which a stranger could read or change it, or could pass for others.
+///
+/// What a proxy that nobody has named sends on is refused, on a drive with users: all its clients have one address, so wrong
+/// passwords of strangers would slow its users.
+pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
+    if !app.auth.has_users().await? {
+        if client.is_from_afar() {
+            return Err(Problem::forbidden().with_detail(
+                "The drive has no users, so it serves its own machine alone. Its operator makes the first user there, or by \
+                 `rowdrive user add` while the server is stopped.",
+            ));
+        }
+        return Ok(());
+    }
+    if client.relay == Relay::Unnamed {
+        return Err(Problem::forbidden().with_detail(
+            "A proxy sends this on that the server does not know: its operator names it with --proxy. Or connect to the \
+             server itself.",
+        ));
+    }
+    if client.is_secure() || app.options.insecure_http {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemKind::TlsRequired,
+        "What users send is secret: use https. Behind a proxy, it has to send X-Forwarded-Proto: https on. The operator may \
+         allow http with --insecure-http.",
+    ))
+}
+
 /// Decides whether a request may reach its handler. Returns what it has proved: nothing on a drive without users, or if
 /// its route is for everyone.
 ///
@@ -50,14 +80,13 @@ pub async fn admit(app: &App, callers: Callers, sent: Sent<'_>) -> Result<Option
         // Everyone is nobody: what a client says of himself is not verified.
         return Ok(None);
     }
-    let presented = Presented::parse(headers, is_secure(extensions));
+    let presented = Presented::parse(headers, is_tls(extensions));
     if is_foreign || (presented.is_cookie() && browser::lacks_origin(method, headers)) {
         return Err(browser::refused());
     }
     if callers == Callers::Everyone {
         return Ok(None);
     }
-    refuse_forwarded(headers)?;
     let verified = verify(auth, &presented, address(extensions)).await;
     let (credential, is_admin) = verified.inspect_err(|error| {
         if !presented.is_nothing() {

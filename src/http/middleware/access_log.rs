@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    AUTHORIZATION, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -19,14 +21,17 @@ use uuid::Uuid;
 
 use super::host_check;
 use crate::api::header;
+use crate::api::problem::ProblemKind;
 use crate::auth::Credential;
 use crate::http::access;
 use crate::http::app::App;
 use crate::http::metrics::InFlight;
+use crate::http::request::client::Client;
 use crate::http::request::{identity, requester};
 use crate::http::response::problem::{self, Problem};
-use crate::http::routes::pattern::label;
-use crate::http::server::{Secure, drain};
+use crate::http::routes::login;
+use crate::http::routes::pattern::{self, label};
+use crate::http::server::drain;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -58,7 +63,8 @@ pub async fn handle<F: Future<Output = Response>>(
         _in_flight: app.metrics.start_request(),
         app: app.clone(),
     };
-    let hsts = app.options.hsts && request.extensions().get::<Secure>().is_some();
+    let client = Client::of(&request, &app.options.proxies);
+    let hsts = app.options.hsts && client.as_ref().is_ok_and(|client| client.is_tls);
     let challenge = access::challenge(request.headers());
     let route = label(pattern, request.uri().path().ends_with('/'));
     let mut id_text = Uuid::encode_buffer();
@@ -67,8 +73,13 @@ pub async fn handle<F: Future<Output = Response>>(
     // A panic must not end the connection without a response.
     let checked = async {
         let mut request = drain::drain_on_drop(request, &app.metrics.received);
-        match authorize(&mut request, &app, pattern, &mut line).await {
+        let authorized = match client {
+            Ok(client) => authorize(&mut request, client, &app, pattern, &mut line).await,
+            Err(problem) => Err(problem),
+        };
+        match authorized {
             Ok(()) => run(request).await,
+            Err(problem) if asks_for_page(&problem, pattern, &request) => login::redirect(request.uri()),
             Err(problem) => problem.into_response(),
         }
     };
@@ -90,10 +101,12 @@ pub async fn handle<F: Future<Output = Response>>(
     line.status = Some(response.status().as_u16());
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is.
+    // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is. No other server
+    // learns from `Referer` what a page here is called.
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     if line.status == Some(StatusCode::UNAUTHORIZED.as_u16()) {
-        headers.insert(WWW_AUTHENTICATE, challenge);
+        headers.entry(WWW_AUTHENTICATE).or_insert(challenge);
     }
     if hsts {
         // A year, for this name alone.
@@ -105,10 +118,33 @@ pub async fn handle<F: Future<Output = Response>>(
     response.map(|body| Body::new(CountedBody { body, line }))
 }
 
-/// Refuses a request before its handler: a foreign host or origin, a caller that the route is not for, a malformed user
-/// name, a write that cannot be stored.
-async fn authorize(request: &mut Request, app: &App, pattern: Option<&str>, line: &mut LogLine) -> problem::Result<()> {
-    host_check::check(request, &app.options.hosts)?;
+/// Whether someone who is not logged in opens a page, and can be asked to log in.
+fn asks_for_page(problem: &Problem, pattern: Option<&str>, request: &Request) -> bool {
+    problem.kind() == ProblemKind::Unauthorized
+        && pattern.is_some_and(pattern::is_page)
+        && request.method().is_safe()
+        && !request.headers().contains_key(AUTHORIZATION)
+}
+
+/// Refuses a request before its handler: a foreign host or origin, a way without TLS, a caller that the route is not for, a
+/// malformed user name, a write that cannot be stored.
+async fn authorize(
+    request: &mut Request,
+    client: Client,
+    app: &App,
+    pattern: Option<&str>,
+    line: &mut LogLine,
+) -> problem::Result<()> {
+    let called = host_check::check(request, &app.options.hosts, &client)?;
+    if called.needs_users && !app.auth.has_users().await? {
+        return Err(host_check::unknown_host());
+    }
+    // What asks whether the server lives is often no client of the proxy, and its answer tells nothing.
+    if !pattern.is_some_and(pattern::is_of_health) {
+        access::check_transport(app, &client).await?;
+    }
+    host_check::check_origin(request.method(), request.headers(), &called, client.page_scheme())?;
+    request.extensions_mut().insert(client);
     let callers = app.callers.of(pattern, request.method());
     let credential = access::admit(app, callers, access::Sent::of(request)).await?;
     if let Some(credential) = &credential {

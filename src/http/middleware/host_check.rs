@@ -9,21 +9,30 @@ use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, Version};
 
 use crate::api::problem::ProblemKind;
+use crate::http::options::ANY_HOST;
+use crate::http::request::client::{Client, PageScheme};
 use crate::http::request::host::HostPort;
 use crate::http::response::problem::{Problem, Result};
-use crate::http::server::{AmbiguousFraming, Secure};
+use crate::http::server::AmbiguousFraming;
 
 /// Bytes of a request's target.
 const TARGET_BYTES: usize = 16 * 1024;
 
-/// `hosts`: the host names of the server besides the loopback names.
-pub fn check(request: &Request, hosts: &[String]) -> Result<()> {
+/// The host that a client has called.
+pub struct CalledHost {
+    host: HostPort,
+    /// Whether it is a name of this server only on a drive with users.
+    pub needs_users: bool,
+}
+
+/// Checks the framing and the host of a request. `hosts`: the host names of the server besides the loopback names.
+pub fn check(request: &Request, hosts: &[String], client: &Client) -> Result<CalledHost> {
     check_framing(request)?;
     check_coding(request.headers())?;
     check_target_length(request.uri())?;
-    let host = check_host(request, hosts)?;
-    let is_secure = request.extensions().get::<Secure>().is_some();
-    check_origin(request.method(), request.headers(), (&host, is_secure))
+    let called = check_host(request, hosts, client.host.is_some())?;
+    // A named proxy has its own name for this server, which is no browser's.
+    client.host.as_ref().map_or(Ok(called), |host| check_name(host, hosts))
 }
 
 /// Refuses a request with both `Content-Length` and `Transfer-Encoding`: a proxy may have used the other header.
@@ -60,16 +69,19 @@ fn check_target_length(uri: &Uri) -> Result<()> {
 /// The name by which the client called the server: from an absolute target (RFC 9112 section 3.2.2), else from the one
 /// `Host` header. Both must be names of this server. In HTTP/2 every target is absolute, and a `Host` must be the same
 /// (RFC 9113 section 8.3.1).
-fn check_host(request: &Request, hosts: &[String]) -> Result<HostPort> {
+///
+/// `is_of_proxy`: whether they are names that a named proxy has for this server.
+fn check_host(request: &Request, hosts: &[String], is_of_proxy: bool) -> Result<CalledHost> {
     let is_http2 = request.version() == Version::HTTP_2;
-    let target = request.uri().authority().map(|authority| check_name(authority.as_str(), hosts));
+    let check_name = |text: &str| if is_of_proxy { parse_name(text) } else { check_name(text, hosts) };
+    let target = request.uri().authority().map(|authority| check_name(authority.as_str()));
     let mut values = request.headers().get_all(HOST).iter();
     match (values.next(), values.next(), target) {
         (None, _, Some(named)) if is_http2 => named,
         (Some(host), None, target) => {
-            let host = check_name(host.to_str().unwrap_or_default(), hosts)?;
+            let host = check_name(host.to_str().unwrap_or_default())?;
             match target.transpose()? {
-                Some(named) if is_http2 && named != host => {
+                Some(named) if is_http2 && named.host != host.host => {
                     Err(Problem::malformed("Send no Host header, or the same host as :authority."))
                 }
                 named => Ok(named.unwrap_or(host)),
@@ -79,23 +91,38 @@ fn check_host(request: &Request, hosts: &[String]) -> Result<HostPort> {
     }
 }
 
-fn check_name(text: &str, hosts: &[String]) -> Result<HostPort> {
-    let authority = HostPort::parse(text).ok_or_else(|| Problem::malformed("The Host header is not a host name."))?;
-    let named = |name: &String| name.eq_ignore_ascii_case(&authority.name);
-    if authority.is_loopback() || hosts.iter().any(named) {
-        return Ok(authority);
-    }
-    Err(Problem::new(
-        ProblemKind::UnknownHost,
-        "Use localhost, 127.0.0.1 or [::1], or name this host when the server is started (--host).",
-    ))
+fn parse_name(text: &str) -> Result<CalledHost> {
+    let host = HostPort::parse(text).ok_or_else(|| Problem::malformed("The Host header is not a host name."))?;
+    Ok(CalledHost { host, needs_users: false })
 }
 
-/// A browser sends the origin of a write (RFC 6454); other clients send none. Its scheme is that of the connection: without
-/// TLS it may be either, because a proxy may have added TLS.
-fn check_origin(method: &Method, headers: &HeaderMap, (host, is_secure): (&HostPort, bool)) -> Result<()> {
+/// A page can rebind its own name to this server, but its own name is never an address. So an address needs not be among
+/// [`hosts`](crate::http::Options::hosts) where every request proves who sends it.
+fn check_name(text: &str, hosts: &[String]) -> Result<CalledHost> {
+    let CalledHost { host, .. } = parse_name(text)?;
+    let is_named = |named: &String| named.eq_ignore_ascii_case(&host.name);
+    if host.is_loopback() || (host.name != ANY_HOST && hosts.iter().any(is_named)) {
+        return Ok(CalledHost { host, needs_users: false });
+    }
+    let is_any = !host.name.is_empty() && hosts.iter().any(|named| named == ANY_HOST);
+    if host.is_address() || is_any {
+        return Ok(CalledHost { host, needs_users: true });
+    }
+    Err(unknown_host())
+}
+
+/// 421 for a name that is none of this server.
+pub fn unknown_host() -> Problem {
+    Problem::new(
+        ProblemKind::UnknownHost,
+        "Use localhost, 127.0.0.1 or [::1], or name this host when the server is started (--host).",
+    )
+}
+
+/// A browser sends the origin of a write (RFC 6454); other clients send none.
+pub fn check_origin(method: &Method, headers: &HeaderMap, called: &CalledHost, scheme: PageScheme) -> Result<()> {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_same_origin(text, host, is_secure));
+    let own = |value: &HeaderValue| value.to_str().is_ok_and(|text| is_same_origin(text, &called.host, scheme));
     if reads || headers.get_all(ORIGIN).iter().all(own) {
         return Ok(());
     }
@@ -105,10 +132,11 @@ fn check_origin(method: &Method, headers: &HeaderMap, (host, is_secure): (&HostP
     ))
 }
 
-fn is_same_origin(origin: &str, host: &HostPort, is_secure: bool) -> bool {
+fn is_same_origin(origin: &str, host: &HostPort, scheme: PageScheme) -> bool {
+    let is = |text: &str, sent: &str, other| sent.eq_ignore_ascii_case(text) && scheme != other;
     let (default, rest) = match origin.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") && !is_secure => (80, rest),
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),
+        Some((sent, rest)) if is("http", sent, PageScheme::Https) => (80, rest),
+        Some((sent, rest)) if is("https", sent, PageScheme::Http) => (443, rest),
         _ => return false, // "null" among others
     };
     HostPort::parse(rest)
@@ -124,37 +152,49 @@ mod tests {
         let own = ["Drive.example".to_owned()];
         for good in ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:9", "[::1]", "localhost:", "drive.example:80"]
         {
-            assert!(check_name(good, &own).is_ok(), "{good}");
+            assert!(check_name(good, &own).is_ok_and(|called| !called.needs_users), "{good}");
+        }
+        for address in ["127.0.0.2", "192.0.2.1:8080", "[::2]", "[2001:db8::1]:443"] {
+            assert!(check_name(address, &own).unwrap().needs_users, "{address}");
         }
         for bad in [
             "evil.example",
             "localhost.evil",
-            "127.0.0.2",
+            "127.0.0.2.",
+            "192.0.2.1.example",
+            "0x7f000001",
+            "127.1",
+            "*",
             "::1",
             "localhost@evil",
             "evil@localhost",
             "",
             "drive.example.",
-            "[::2]",
+            "[::2%eth0]",
+            "[drive.example]",
         ] {
             assert!(check_name(bad, &own).is_err(), "{bad}");
         }
+        for any in ["evil.example", "drive.example.", "*"] {
+            assert!(check_name(any, &["*".to_owned()]).unwrap().needs_users, "{any}");
+        }
         for odd in ["localhost:99999", "localhost:8o", "[::1", "[::1]x", "localhost:1:2"] {
-            assert_eq!(check_name(odd, &own).unwrap_err().kind(), ProblemKind::Malformed, "{odd}");
+            assert_eq!(check_name(odd, &own).map(|_| ()).unwrap_err().kind(), ProblemKind::Malformed, "{odd}");
         }
     }
 
     #[test]
     fn an_origin_is_own_if_host_and_port_are() {
         let host = |text| HostPort::parse(text).unwrap();
-        for is_secure in [false, true] {
-            assert!(is_same_origin("https://drive.example", &host("Drive.example"), is_secure));
-            assert!(is_same_origin("https://localhost:8080", &host("localhost:8080"), is_secure));
-            assert_eq!(is_same_origin("http://localhost:8080", &host("localhost:8080"), is_secure), !is_secure);
+        let (http, https, any) = (PageScheme::Http, PageScheme::Https, PageScheme::Any);
+        for (scheme, by_http, by_https) in [(http, true, false), (https, false, true), (any, true, true)] {
+            assert_eq!(is_same_origin("https://drive.example", &host("Drive.example"), scheme), by_https);
+            assert_eq!(is_same_origin("https://localhost:8080", &host("localhost:8080"), scheme), by_https);
+            assert_eq!(is_same_origin("http://localhost:8080", &host("localhost:8080"), scheme), by_http);
         }
-        assert!(is_same_origin("http://localhost", &host("localhost:80"), false));
-        assert!(is_same_origin("https://localhost", &host("localhost:443"), true));
-        assert!(!is_same_origin("https://localhost", &host("localhost:80"), true));
+        assert!(is_same_origin("http://localhost", &host("localhost:80"), any));
+        assert!(is_same_origin("https://localhost", &host("localhost:443"), https));
+        assert!(!is_same_origin("https://localhost", &host("localhost:80"), https));
         for (origin, at) in [
             ("null", "localhost:8080"),
             ("http://localhost:8081", "localhost:8080"),
@@ -164,7 +204,7 @@ mod tests {
             ("file://localhost:8080", "localhost:8080"),
             ("http://localhost:8080/x", "localhost:8080"),
         ] {
-            assert!(!is_same_origin(origin, &host(at), false), "{origin}");
+            assert!(!is_same_origin(origin, &host(at), any), "{origin}");
         }
     }
 }

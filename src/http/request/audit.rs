@@ -1,16 +1,16 @@
 //! The audit log: a line for each login, for what was refused at the door, and for each change of users and rights.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use uuid::Uuid;
 
+use super::client::address;
 use crate::auth::{AuthError, Credential};
 use crate::http::app::App;
-use crate::http::server::Peer;
 use crate::schema::user_name::UserName;
 
 /// Who has sent a request, and from where, as the audit log names them.
@@ -100,11 +100,6 @@ pub fn note_refusal(app: &App, error: &AuthError, named: Option<&str>, extension
     // What is no name may be a password in the wrong place.
     let name = named.and_then(|name| UserName::parse(name).ok());
     Audit::of_stranger(name.as_ref().map(UserName::as_str), extensions).note(event, None);
-}
-
-/// The address that a request comes from. A caller of the routes that tells none is one client.
-pub fn address(extensions: &Extensions) -> IpAddr {
-    extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| *address)
 }
 
 impl<S: Sync> FromRequestParts<S> for Audit {

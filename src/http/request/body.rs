@@ -11,6 +11,7 @@ use tracing::Level;
 use super::digest::Digests;
 use super::single_header;
 use crate::api::problem::ProblemKind;
+use crate::budget::Permit;
 use crate::http::app::App;
 use crate::http::media_type;
 use crate::http::response::memory;
@@ -103,12 +104,32 @@ pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Bod
 
 /// As [`json`], of a body of so many bytes at most.
 pub async fn json_within<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
+    let (text, _permit) = whole(app, headers, body, (limit, "application/json")).await?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let what: String = error.to_string().chars().take(200).collect();
+        Problem::malformed(format!("The JSON body is not as it should be: {what}."))
+    })
+}
+
+/// Reads the fields of an HTML form, which has so many bytes at most.
+pub async fn form_within(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<Vec<(String, String)>> {
+    let (text, _permit) = whole(app, headers, body, (limit, "application/x-www-form-urlencoded")).await?;
+    Ok(form_urlencoded::parse(&text).into_owned().collect())
+}
+
+/// Reads a whole body of this type into memory, which the permit has.
+async fn whole(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    (limit, kind): (u64, &'static str),
+) -> Result<(Vec<u8>, Permit)> {
     let essence = single_header(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
-    if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
-        return Err(Problem::new(ProblemKind::MediaType, "Send the body as Content-Type: application/json."));
+    if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case(kind)) {
+        return Err(Problem::new(ProblemKind::MediaType, format!("Send the body as Content-Type: {kind}.")));
     }
     let length = declared(headers, Some(limit))?.unwrap_or(limit);
-    let _permit = memory::take(app, length as usize).await?;
+    let permit = memory::take(app, length as usize).await?;
     let digests = Digests::parse(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();
@@ -122,10 +143,7 @@ pub async fn json_within<T: DeserializeOwned>(app: &App, headers: &HeaderMap, bo
     if !digests.is_empty() {
         digests.check(Digest(Sha256::digest(&text).into()))?;
     }
-    serde_json::from_slice(&text).map_err(|error| {
-        let what: String = error.to_string().chars().take(200).collect();
-        Problem::malformed(format!("The JSON body is not as it should be: {what}."))
-    })
+    Ok((text, permit))
 }
 
 /// Why a body could not be read to its end.

@@ -1,18 +1,16 @@
 //! The host that a request names, and whether the request comes from this machine itself.
 
 use std::convert::Infallible;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::{FORWARDED, HOST, VIA};
+use axum::http::header::HOST;
 use axum::http::request::Parts;
 
-use crate::http::response::problem::{Problem, Result as Answer};
-use crate::http::server::Peer;
+use super::client::{Client, is_forwarded};
 
 /// The names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-const FORWARDED_BY: &str = "x-forwarded-";
 
 /// A host and perhaps a port.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +37,12 @@ impl HostPort {
         Some(Self { name: name.to_ascii_lowercase(), port })
     }
 
+    /// Whether it is an address of IPv4, or one of IPv6 in brackets.
+    pub fn is_address(&self) -> bool {
+        let v6 = self.name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        v6.map_or_else(|| self.name.parse::<Ipv4Addr>().is_ok(), |v6| v6.parse::<Ipv6Addr>().is_ok())
+    }
+
     pub fn is_loopback(&self) -> bool {
         LOOPBACK.iter().any(|name| name.eq_ignore_ascii_case(&self.name))
     }
@@ -55,27 +59,11 @@ impl<S: Sync> FromRequestParts<S> for Local {
     }
 }
 
-/// Whether a proxy says that it has sent a request on.
-fn is_forwarded(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| name == FORWARDED || name == VIA || name.as_str().starts_with(FORWARDED_BY))
-}
-
-/// Refuses what a proxy has sent on, on a drive with users: all its clients have one address, so wrong passwords of
-/// strangers would slow its users.
-pub fn refuse_forwarded(headers: &HeaderMap) -> Answer<()> {
-    if is_forwarded(headers) {
-        return Err(Problem::forbidden().with_detail(
-            "With users, no proxy may stand before the server: connect to it directly, by TLS if it is not this machine.",
-        ));
-    }
-    Ok(())
-}
-
 /// Whether a request comes from this machine itself: from a loopback address, by a loopback name, and through no proxy.
 fn is_local(request: &Parts) -> bool {
-    let is_near = request.extensions.get::<Peer>().is_some_and(|Peer(address)| address.is_loopback());
+    let is_near = request.extensions.get::<Client>().is_some_and(Client::is_local) && !is_forwarded(&request.headers);
     let hosts = request.headers.get_all(HOST).iter().filter_map(|host| host.to_str().ok());
     let hosts: Vec<&str> = hosts.chain(request.uri.authority().map(|authority| authority.as_str())).collect();
     let is_loopback = |host: &&str| HostPort::parse(host).is_some_and(|host| host.is_loopback());
-    is_near && !is_forwarded(&request.headers) && !hosts.is_empty() && hosts.iter().all(is_loopback)
+    is_near && !hosts.is_empty() && hosts.iter().all(is_loopback)
 }

@@ -4,7 +4,7 @@
 //! - [`query`]: its parameters; an unknown or repeated name is an error, so that a typo never widens a query
 //! - [`condition`]: its preconditions (RFC 9110 section 13)
 //! - [`digest`]: the client's digest of a body (RFC 9530); [`media_type`](crate::http::media_type): media types
-//! - [`host`]: the host that it names, and whether it comes from this machine itself
+//! - [`client`]: the client that it comes from, perhaps through a proxy; [`host`]: the host that it names
 //! - [`requester`]: who asks, and the drive as he sees it; [`identity`]: the creator of what it makes
 //! - [`account`]: users and rights; [`audit`]: the log of what is done with them
 //! - [`body`]: JSON bodies and uploads
@@ -13,6 +13,7 @@
 pub mod account;
 pub mod audit;
 pub mod body;
+pub mod client;
 pub mod condition;
 pub mod digest;
 pub mod host;

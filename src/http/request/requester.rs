@@ -9,7 +9,6 @@ use axum::http::request::Parts;
 use crate::auth::Credential;
 use crate::drive::UserDrive;
 use crate::http::app::App;
-use crate::http::server::Secure;
 
 /// Keeps what a request has proved, for its handler.
 pub fn set(request: &mut Request, credential: Credential) {
@@ -35,11 +34,6 @@ impl FromRequestParts<App> for Proved {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         Ok(Self(parts.extensions.get().cloned().unwrap_or_else(Credential::nobody)))
     }
-}
-
-/// Whether a request has come by TLS.
-pub fn is_secure(extensions: &Extensions) -> bool {
-    extensions.get::<Secure>().is_some()
 }
 
 impl FromRequestParts<App> for UserDrive {

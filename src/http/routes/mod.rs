@@ -7,6 +7,7 @@ pub mod download;
 pub mod grants;
 pub mod health;
 pub mod list;
+pub mod login;
 pub mod metrics;
 pub mod move_copy;
 pub mod openapi;

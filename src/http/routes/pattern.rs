@@ -19,6 +19,7 @@ pub const USERS_NAME: &str = "/v1/users/{name}";
 pub const GRANTS: &str = path::GRANTS;
 pub const TOKENS: &str = path::TOKENS;
 pub const TOKENS_ID: &str = "/v1/tokens/{id}";
+pub const LOGIN: &str = "/login";
 pub const HEALTHZ: &str = "/healthz";
 pub const READYZ: &str = "/readyz";
 pub const METRICS: &str = "/metrics";
@@ -26,6 +27,16 @@ pub const OPENAPI: &str = "/openapi.json";
 pub const DOCS: &str = "/docs";
 pub const DOCS_PAGE: &str = "/docs/";
 pub const DOCS_ASSET: &str = "/docs/{name}";
+
+/// Whether a route only tells whether the server lives.
+pub fn is_of_health(pattern: &str) -> bool {
+    matches!(pattern, HEALTHZ | READYZ)
+}
+
+/// Whether a route is a page that people open in a browser. Others are for programs and scripts.
+pub fn is_page(pattern: &str) -> bool {
+    matches!(pattern, DOCS | DOCS_PAGE)
+}
 
 /// The label of a route: its pattern, a different one for directories than for files.
 pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
@@ -42,6 +53,7 @@ pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
         (USERS | USERS_NAME, _) => USERS,
         (GRANTS, _) => GRANTS,
         (TOKENS | TOKENS_ID, _) => TOKENS,
+        (LOGIN, _) => LOGIN,
         (HEALTHZ | READYZ | METRICS, _) => "health",
         (OPENAPI | DOCS | DOCS_PAGE | DOCS_ASSET, _) => "docs",
         _ => "none",

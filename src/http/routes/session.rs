@@ -12,10 +12,9 @@ use crate::api::account::{BODY_BYTES, LoginRequest, RightsJson, SessionJson};
 use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::account::require_users;
-use crate::http::request::audit::{Audit, AuditEvent, address, note_refusal};
+use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::json_within;
-use crate::http::request::host::refuse_forwarded;
-use crate::http::request::requester::is_secure;
+use crate::http::request::client::{address, is_tls};
 use crate::http::request::{Params, Proved};
 use crate::http::response::account::rights_json;
 use crate::http::response::problem::Result;
@@ -53,14 +52,13 @@ pub async fn log_in(
 ) -> Result<(StatusCode, [(HeaderName, HeaderValue); 1])> {
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
-    refuse_forwarded(&headers)?;
     let LoginRequest { user, password } = json_within(&app, &headers, body, BODY_BYTES).await?;
     let login = app.auth.log_in(&user, &password, address(&extensions), Instant::now()).await;
     let login = login.inspect_err(|error| note_refusal(&app, error, Some(&user), &extensions))?;
     let session = app.auth.make_session(&login).await?;
     app.metrics.login("right");
     Audit::of(&session.credential, &extensions).note(AuditEvent::Login, None);
-    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::set(&session.text, is_secure(&extensions))?)]))
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::set(&session.text, is_tls(&extensions))?)]))
 }
 
 /// Log out
@@ -81,5 +79,5 @@ pub async fn log_out(
         app.auth.end_secret(&by, &owner.user, owner.kind, owner.id).await?;
         Audit::of(&by, &extensions).note(AuditEvent::Logout, None);
     }
-    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::remove(is_secure(&extensions))?)]))
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::remove(is_tls(&extensions))?)]))
 }

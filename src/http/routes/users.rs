@@ -8,15 +8,16 @@ use axum::http::header::LOCATION;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use crate::api::account::{BODY_BYTES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
+use crate::api::account::{BODY_BYTES, HOMES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
 use crate::api::path;
 use crate::api::problem::ProblemKind;
 use crate::auth::{AuthError, Credential, NewUser, UserChange};
 use crate::drive::{DriveError, Home, UserDrive};
 use crate::http::app::App;
 use crate::http::request::account::{json_of_users, last_part, require_users, text};
-use crate::http::request::audit::{Audit, AuditEvent, address, note_refusal};
+use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::json_within;
+use crate::http::request::client::address;
 use crate::http::request::host::Local;
 use crate::http::request::path::parse_text;
 use crate::http::request::{Params, Proved};
@@ -25,9 +26,6 @@ use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{headers, json, list};
 use crate::schema::account::Quota;
-
-/// Where homes are made, unless told otherwise.
-const HOMES: &str = "/home";
 
 /// All users
 #[utoipa::path(get, path = "/v1/users", operation_id = "users", tag = "access",

@@ -56,6 +56,7 @@ on_every_store! {
         a_drive_with_users_knows_no_anonymous_request
         names_that_look_the_same_are_given_once
         a_removed_user_has_nothing_and_his_name_is_never_given_again
+        who_is_made_an_admin_anew_has_his_new_password_alone
         an_account_begins_with_the_usage_of_files_that_are_there
         the_last_admin_stays
         two_admins_who_remove_each_other_leave_one

@@ -64,6 +64,32 @@ pub async fn a_removed_user_has_nothing_and_his_name_is_never_given_again(world:
     assert!(matches!(given, Err(AuthError::NotFound)), "{given:?}");
 }
 
+pub async fn who_is_made_an_admin_anew_has_his_new_password_alone(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let token = world.token(&tom, NewToken::default()).await;
+    world.mkdir("/a").await;
+    world.give(&admin, "/a", "tom", &[Right::Read]).await;
+    let disabled = UserChange { disabled: Some(true), ..UserChange::default() };
+    world.auth.change_user(&admin, "tom", disabled).await.unwrap();
+    assert!(matches!(world.auth.reset_admin("none", PASSWORD).await, Err(AuthError::NotFound)));
+    assert!(matches!(world.auth.reset_admin("tom", "short").await, Err(AuthError::Password(_))));
+    let reset = world.auth.reset_admin("TOM", "another horse").await.unwrap();
+    assert!(reset.profile.is_enabled_admin());
+    assert!(!world.is_valid(&tom).await && !world.is_valid(&token).await);
+    assert!(matches!(log_in(&world.auth, "tom", PASSWORD).await, Err(AuthError::Unauthorized)));
+    let tom = log_in(&world.auth, "tom", "another horse").await.unwrap();
+    assert_eq!(world.auth.grants_on(&tom, &world.chain("/a").await).await.unwrap().len(), 1, "his grants stay");
+    // He counts: the other one may go, and then he is the last.
+    world.auth.remove_user(&tom, ADMIN).await.unwrap();
+    assert!(matches!(world.auth.remove_user(&tom, "tom").await, Err(AuthError::LastAdmin)));
+    world.auth.reset_admin("tom", PASSWORD).await.unwrap();
+    assert!(matches!(world.auth.reset_admin(ADMIN, PASSWORD).await, Err(AuthError::NotFound)), "removed");
+    assert!(world.auth.is_user("TOM").await.unwrap() && !world.auth.is_user(ADMIN).await.unwrap());
+    let (summary, findings) = world.check(false).await;
+    assert_eq!(summary.wrong + summary.strays, 0, "{findings:#?}");
+}
+
 pub async fn an_account_begins_with_the_usage_of_files_that_are_there(world: World) {
     let row = ConditionalRow {
         table: account::TABLE,

@@ -136,7 +136,7 @@ fn the_example_contains_every_option_and_its_default() {
 #[test]
 fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
-    let known = "it can have data, listen, tls-cert, tls-key, hsts, memory, host, max-body, connections, connections-per-address, head-timeout";
+    let known = "it can have data, listen, tls-cert, tls-key, hsts, proxy, insecure-http, memory, host, max-body, connections, connections-per-address, head-timeout";
     for (text, line, shown) in [
         ("colour = 1", 1, known),
         ("\nmax_body = 1", 2, known),
@@ -157,6 +157,7 @@ fn an_invalid_file_exits_with_2_and_says_where_it_is_wrong() {
         ("data = \"\"", 1, "data cannot be \"\""),
         ("listen = \"nowhere\"", 1, "listen cannot be \"nowhere\""),
         ("hsts = \"often\"", 1, "hsts cannot be \"often\""),
+        ("proxy = [\"10.0.0.1\"]", 1, "proxy cannot be [\"10.0.0.1\"]: write an address and its bits"),
         ("connections = 0", 1, "connections cannot be 0"),
         ("head-timeout = 30", 1, "head-timeout cannot be 30: write a length of time with its unit"),
         ("head-timeout = \"25h\"", 1, "it is from 1ms to 24h"),

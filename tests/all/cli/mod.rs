@@ -19,10 +19,13 @@ mod import;
 mod import_batches;
 mod interrupting;
 mod log;
+mod outside;
 mod restart;
 mod restore;
 mod shutdown;
 pub mod tree;
+mod users;
+mod users_offline;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -2,10 +2,12 @@
 //!
 //! - `sessions`: the commands of the pages, on a real server
 //! - `examples`: the programs of `examples/`
+//! - `network`: the page on other machines, by TLS and behind nginx
 //! - `links`: links and files that pages name
 //! - `promises`: the tests that `docs/promises.md` names
 
 mod examples;
 mod links;
+mod network;
 mod promises;
 mod sessions;

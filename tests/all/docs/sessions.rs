@@ -13,13 +13,13 @@ const API: &str = include_str!("../../../docs/api.md");
 const ACCESS: &str = include_str!("../../../docs/access.md");
 
 /// The shell blocks of a page that follow the marker, in order.
-fn sessions(page: &str) -> Vec<String> {
+pub fn sessions(page: &str) -> Vec<String> {
     let marked = page.split("<!-- A test runs this block as it is written. -->").skip(1);
     marked.map(|after| after.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()).collect()
 }
 
 /// One block of a page, by its number from 1.
-fn session(page: &str, marker: usize) -> String {
+pub fn session(page: &str, marker: usize) -> String {
     sessions(page).swap_remove(marker - 1)
 }
 
@@ -32,7 +32,7 @@ fn with_photo() -> (tempfile::TempDir, Vec<u8>) {
 }
 
 /// Runs a script in a folder, after these definitions. The script ends at the first command that fails.
-fn run(definitions: &str, script: &str, folder: &Path) -> Output {
+pub fn run(definitions: &str, script: &str, folder: &Path) -> Output {
     let script = format!("set -e\n{definitions}\n{script}");
     Command::new("bash").arg("-c").arg(&script).current_dir(folder).output().unwrap()
 }

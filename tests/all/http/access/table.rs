@@ -79,6 +79,8 @@ const FILES: &[Row] = &[
 ];
 
 const OPERATING: &[Row] = &[
+    ("GET", "/login", "/login", "", [200; 4]),
+    ("POST", "/login", "/login", "", [415; 4]),
     ("GET", "/healthz", "/healthz", "", [200; 4]),
     ("GET", "/readyz", "/readyz", "", [200; 4]),
     ("GET", "/metrics", "/metrics", "", [403, 403, 403, 200]),
@@ -122,6 +124,9 @@ const ACCOUNTS: &[Row] = &[
     ("DELETE", "/v1/tokens/{id}", "/v1/tokens/no-id", "", [404; 4]),
 ];
 
+/// What people open in a browser.
+const PAGES: [&str; 2] = ["/docs", "/docs/"];
+
 const TABLES: [&[Row]; 3] = [FILES, ACCOUNTS, OPERATING];
 
 fn headers(body: &str) -> Vec<(&'static str, &'static str)> {
@@ -144,7 +149,9 @@ async fn every_route_answers_each_caller_by_his_rights() {
         let is_open = routes.contains(&(pattern, method.parse().unwrap(), Callers::Everyone));
         for caller in STRANGERS {
             let status = world.send_body(caller, method, target, &headers(body), body).await.status;
-            if (status == 401) == is_open {
+            // A browser that is not logged in is sent to the login.
+            let is_sent = PAGES.contains(&pattern) && !world.sends_authorization(caller);
+            if (is_sent && status != 303) || (!is_sent && (status == 401) == is_open) {
                 wrong.push(format!("{caller}: {method} {target}: {status}"));
             }
         }

@@ -135,6 +135,10 @@ impl World {
         self.callers.extend(sent);
     }
 
+    pub fn sends_authorization(&self, caller: &str) -> bool {
+        self.callers.get(caller).is_some_and(|(name, _)| *name == "authorization")
+    }
+
     pub async fn send(&self, caller: &str, method: &str, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.send_body(caller, method, target, headers, "").await
     }

@@ -1,0 +1,183 @@
+//! `/login`: a page with a form for name and password.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE,
+    X_FRAME_OPTIONS,
+};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use super::pattern;
+use crate::api::account::BODY_BYTES;
+use crate::api::path;
+use crate::api::problem::ProblemKind;
+use crate::auth::AuthError;
+use crate::http::app::App;
+use crate::http::request::Params;
+use crate::http::request::account::require_users;
+use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
+use crate::http::request::body::form_within;
+use crate::http::request::client::{address, is_tls};
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::{cookie, headers};
+
+/// Where a login leads that was asked for by no page.
+const START: &str = pattern::DOCS_PAGE;
+/// Bytes of a target that is kept over the login.
+const NEXT_BYTES: usize = 4_096;
+/// The form works without scripts and pictures. No foreign page may show it in a frame, and people type into it.
+const POLICY: &str = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Sends a browser to the page, and from there back to where it wanted to go.
+pub fn redirect(to: &Uri) -> Response {
+    let next = to.path_and_query().map(|target| target.as_str()).filter(|target| target.len() <= NEXT_BYTES);
+    let query = next.map(|next| ["?next=", &path::encode(next)].concat()).unwrap_or_default();
+    let location = headers::value([pattern::LOGIN, &query].concat());
+    location.map(|location| (StatusCode::SEE_OTHER, [(LOCATION, location)])).into_response()
+}
+
+pub async fn page(State(app): State<App>, uri: Uri) -> Result<Response> {
+    let params = Params::parse(uri.query(), &["next"])?;
+    require_users(&app).await?;
+    Ok(form(StatusCode::OK, own_path(params.text("next")), ""))
+}
+
+/// The form was sent.
+pub async fn log_in(
+    State(app): State<App>,
+    extensions: Extensions,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    require_users(&app).await?;
+    // Every page can send a form anywhere: what comes with it, the middleware has compared.
+    if !headers.contains_key(ORIGIN) {
+        return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
+    }
+    let (mut user, mut password, mut next) = (String::new(), String::new(), None);
+    for (name, value) in form_within(&app, &headers, body, BODY_BYTES).await? {
+        match name.as_str() {
+            "user" => user = value,
+            "password" => password = value,
+            "next" => next = Some(value),
+            _ => return Err(Problem::malformed("The form has `user`, `password` and `next`.")),
+        }
+    }
+    let next = own_path(next.as_deref());
+    let login = app.auth.log_in(&user, &password, address(&extensions), Instant::now()).await;
+    let login = match login.inspect_err(|error| note_refusal(&app, error, Some(&user), &extensions)) {
+        Ok(login) => login,
+        Err(AuthError::Unauthorized) => {
+            return Ok(form(StatusCode::UNAUTHORIZED, next, "The name or the password is wrong."));
+        }
+        Err(AuthError::Slowed(seconds)) => {
+            let told = "Too many wrong passwords were sent. Wait for some minutes, then try again.";
+            let mut refused = form(StatusCode::TOO_MANY_REQUESTS, next, told);
+            refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            return Ok(refused);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let session = app.auth.make_session(&login).await?;
+    app.metrics.login("right");
+    Audit::of(&session.credential, &extensions).note(AuditEvent::Login, None);
+    let set = cookie::set(&session.text, is_tls(&extensions))?;
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, headers::value(next.to_owned())?), (SET_COOKIE, set)]).into_response())
+}
+
+/// The target after the login, if it is a path of this server; else the start. Browsers read `//` and `/\` as the name of
+/// another server, and leave tabs and line breaks out before.
+fn own_path(next: Option<&str>) -> &str {
+    let is_own = |next: &&str| {
+        next.starts_with('/')
+            && !next.starts_with("//")
+            && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
+    next.filter(is_own).unwrap_or(START)
+}
+
+/// The page, with what was wrong.
+fn form(status: StatusCode, next: &str, wrong: &str) -> Response {
+    let wrong = if wrong.is_empty() { String::new() } else { format!("<p role=\"alert\">{wrong}</p>\n") };
+    let page = format!(
+        r#"<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Log in: Rowdrive</title></head>
+<body>
+<h1>Log in</h1>
+{wrong}<form method="post" action="{action}">
+<p><label>Name <input name="user" autocomplete="username" autocapitalize="none" required autofocus></label></p>
+<p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
+<input type="hidden" name="next" value="{next}">
+<p><button>Log in</button></p>
+</form>
+</body>
+</html>
+"#,
+        action = pattern::LOGIN,
+        next = escape(next),
+    );
+    let mut response = (status, page).into_response();
+    for (name, value) in [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        // For browsers that do not support `frame-ancestors`.
+        (X_FRAME_OPTIONS, "DENY"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        // No browser has a window of its own for it.
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(r#"Session realm="Rowdrive""#));
+    }
+    response
+}
+
+/// A text in an attribute of HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_leads_to_a_path_of_this_server_alone() {
+        for own in ["/", "/docs/", "/v1/fs/a%20b/?limit=1&x=//y", "/.//evil.example", "/@evil.example"] {
+            assert_eq!(own_path(Some(own)), own);
+        }
+        for foreign in [
+            "//evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "\\/evil.example",
+            "/\t/evil.example",
+            "/\n/evil.example",
+            " //evil.example",
+            "https://evil.example/",
+            "javascript:alert(1)",
+            "evil.example",
+            "/ä",
+            "/\u{202e}",
+            "",
+        ] {
+            assert_eq!(own_path(Some(foreign)), START, "{foreign:?}");
+        }
+        assert_eq!(own_path(None), START);
+    }
+
+    #[test]
+    fn a_target_cannot_leave_its_attribute() {
+        let escaped = escape(r#"/"><script>'&"#);
+        assert!(!escaped.contains(['"', '<', '>', '\'']), "{escaped}");
+        assert_eq!(escape("/a&b"), "/a&amp;b");
+    }
+}

@@ -1,0 +1,274 @@
+//! Users, tokens and grants by the commands, and the commands as a user.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::fake_server::{Fake, page};
+use super::{Run, command, rowdrive};
+use crate::server::Server;
+
+const PASSWORD: &str = "correct horse battery";
+
+/// A file with a secret, which its owner alone may read.
+fn secret(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, format!("{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+fn joined<'a>(first: &[&'a dyn AsRef<OsStr>], rest: &[&'a dyn AsRef<OsStr>]) -> Vec<&'a dyn AsRef<OsStr>> {
+    [first, rest].concat()
+}
+
+/// A drive whose first user is Eve, and a file with the password that all users have.
+struct Drive {
+    server: Server,
+    folder: tempfile::TempDir,
+    password: PathBuf,
+}
+
+impl Drive {
+    fn new() -> Self {
+        let (server, folder) = (Server::start(), tempfile::tempdir().unwrap());
+        let password = secret(folder.path(), "password", PASSWORD);
+        let drive = Self { server, folder, password };
+        let first =
+            drive.run(&[&"user", &"add", &"eve", &"--display", &"Eve E.", &"--new-password-file", &drive.password]);
+        assert_eq!((first.code, first.out.as_str()), (Some(0), "eve  admin  Eve E.\n"), "{first:?}");
+        drive
+    }
+
+    fn run(&self, arguments: &[&dyn AsRef<OsStr>]) -> Run {
+        rowdrive(&self.server.address, arguments)
+    }
+
+    /// As a user, by his password.
+    fn by(&self, user: &str, arguments: &[&dyn AsRef<OsStr>]) -> Run {
+        let who: [&dyn AsRef<OsStr>; 4] = [&"--user", &user, &"--password-file", &self.password];
+        self.run(&[arguments, &who].concat())
+    }
+
+    fn printed(&self, user: &str, arguments: &[&dyn AsRef<OsStr>]) -> String {
+        let run = self.by(user, arguments);
+        run.is_done();
+        run.out
+    }
+
+    fn add(&self, name: &str) {
+        self.printed("eve", &[&"user", &"add", &name, &"--new-password-file", &self.password]);
+    }
+}
+
+#[test]
+fn an_admin_makes_changes_and_removes_users() {
+    let drive = Drive::new();
+    let printed = |arguments: &[&dyn AsRef<OsStr>]| drive.printed("eve", arguments);
+    let new: [&dyn AsRef<OsStr>; 2] = [&"--new-password-file", &drive.password];
+    assert_eq!(printed(&joined(&[&"user", &"add", &"tom"], &new)), "tom\n");
+    printed(&joined(&[&"user", &"add", &"guest", &"--no-home"], &new));
+    printed(&joined(&[&"user", &"add", &"max", &"--home", &"/w/max", &"--admin"], &new));
+    let json = printed(&joined(&[&"user", &"add", &"ann", &"--json"], &new));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["name"], "ann");
+    assert_eq!(printed(&[&"user", &"list"]), "ann\neve  admin  Eve E.\nguest\nmax  admin\ntom\n");
+    assert!(drive.printed("max", &[&"ls", &"/w"]).contains("max/"));
+    assert_eq!(printed(&[&"user", &"disable", &"TOM"]), "tom  disabled\n");
+    let refused = drive.by("tom", &[&"ls", &"/"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains("(401)") && refused.err.contains("--token-file"), "{refused:?}");
+    assert_eq!(printed(&[&"user", &"enable", &"tom"]), "tom\n");
+    drive.by("tom", &[&"ls", &"/home/tom"]).is_done();
+    printed(&[&"user", &"remove", &"tom"]);
+    assert_eq!(drive.by("tom", &[&"ls", &"/home/tom"]).code, Some(1));
+    let refused = drive.by("ann", &[&"user", &"list"]);
+    assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
+    // Nobody, and a name alone, is nobody any more.
+    for server in ["", "tom@"] {
+        let url = format!("http://{server}{}", drive.server.address);
+        let refused = Run::from_output(command("unused", &[&"ls", &"/", &"--server", &url]).output().unwrap());
+        assert!(refused.code == Some(2) || refused.err.contains("(401)"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_user_gives_himself_a_new_password_with_the_old_one_and_an_admin_everybody() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let other = secret(drive.folder.path(), "other", "staple of paper");
+    let new: [&dyn AsRef<OsStr>; 2] = [&"--new-password-file", &other];
+    assert_eq!(drive.printed("tom", &joined(&[&"user", &"passwd"], &new)), "tom\n");
+    assert_eq!(drive.by("tom", &[&"ls", &"/home/tom"]).code, Some(1), "the old one");
+    let by_new = drive.run(&[&"ls", &"/home/tom", &"--user", &"tom", &"--password-file", &other]);
+    by_new.is_done();
+    let refused =
+        drive.run(&joined(&[&"user", &"passwd", &"eve", &"--user", &"tom", &"--password-file", &other], &new));
+    assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
+    // She needs no old one, also not for her own.
+    let old: [&dyn AsRef<OsStr>; 2] = [&"--new-password-file", &drive.password];
+    assert_eq!(drive.printed("eve", &joined(&[&"user", &"passwd", &"TOM"], &old)), "tom\n");
+    drive.by("tom", &[&"ls", &"/home/tom"]).is_done();
+    assert_eq!(drive.printed("eve", &joined(&[&"user", &"passwd"], &new)), "eve  admin  Eve E.\n");
+    let missing =
+        drive.run(&joined(&[&"user", &"passwd", &"none", &"--user", &"eve", &"--password-file", &other], &new));
+    assert!(missing.code == Some(1) && missing.err.contains("(404)"), "{missing:?}");
+}
+
+#[test]
+fn all_commands_work_as_the_user_of_a_token() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let token = drive.folder.path().join("tom.token");
+    let made = drive.printed("tom", &[&"token", &"add", &"laptop", &"--out", &token]);
+    assert!(made.contains("  laptop  account\n") && !made.contains("rd_"), "{made}");
+    assert_eq!(fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
+    let from = drive.folder.path().join("from");
+    fs::create_dir(&from).unwrap();
+    fs::write(from.join("f"), "content").unwrap();
+    let to = drive.folder.path().join("to");
+    let run = |arguments: &[&dyn AsRef<OsStr>]| {
+        let run = drive.run(&[arguments, &[&"--token-file", &token]].concat());
+        run.is_done();
+        run.out
+    };
+    run(&[&"import", &from, &"/home/tom/d"]);
+    assert_eq!(run(&[&"ls", &"/home/tom/d"]), "f\n");
+    run(&[&"cp", &"/home/tom/d/f", &"/home/tom/d/g"]);
+    run(&[&"mv", &"/home/tom/d/g", &"/home/tom/d/h"]);
+    assert!(run(&[&"stat", &"/home/tom/d/h"]).contains("creator   tom\n"));
+    assert_eq!(run(&[&"find", &"h"]), "/home/tom/d/h\n");
+    run(&[&"rm", &"/home/tom/d/h"]);
+    run(&[&"export", &"/home/tom/d", &to]);
+    assert_eq!(fs::read_to_string(to.join("f")).unwrap(), "content");
+    // The variable names the file; a user on the command line goes before it.
+    let with_variable = |arguments: &[&dyn AsRef<OsStr>]| {
+        let mut command = command(&drive.server.address, arguments);
+        Run::from_output(command.env("ROWDRIVE_TOKEN_FILE", &token).output().unwrap())
+    };
+    with_variable(&[&"ls", &"/home/tom"]).is_done();
+    let by_eve = with_variable(&[&"user", &"list", &"--user", &"eve", &"--password-file", &drive.password]);
+    by_eve.is_done();
+    // It is listed, and ended.
+    let listed = run(&[&"token", &"list"]);
+    assert_eq!(listed, made);
+    assert_eq!(drive.printed("eve", &[&"token", &"list", &"--of", &"tom"]), made);
+    let id = listed.split(' ').next().unwrap().to_owned();
+    let taken = drive.by("tom", &[&"token", &"add", &"other", &"--out", &token]);
+    assert!(taken.code == Some(3) && taken.err.contains("cannot be made"), "{taken:?}");
+    assert_eq!(run(&[&"token", &"list"]), made, "no token without its file");
+    run(&[&"token", &"remove", &id]);
+    assert_eq!(drive.run(&[&"ls", &"/", &"--token-file", &token]).code, Some(1));
+}
+
+#[test]
+fn grants_and_narrow_tokens_are_made_listed_and_taken_back() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let empty = drive.folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    drive.printed("eve", &[&"import", &empty, &"/photos"]);
+    assert_eq!(
+        drive.printed("eve", &[&"grant", &"set", &"/photos", &"tom", &"write", &"share"]),
+        "/photos  tom  read,write,share\n"
+    );
+    assert_eq!(drive.printed("eve", &[&"grant", &"set", &"/photos", &"*", &"read"]), "/photos  *  read\n");
+    assert_eq!(drive.printed("tom", &[&"grant", &"set", &"/photos", &"eve", &"read"]), "/photos  eve  read  by tom\n");
+    let all = "/photos  *  read\n/photos  eve  read  by tom\n/photos  tom  read,write,share\n";
+    assert_eq!(drive.printed("tom", &[&"grant", &"list", &"/photos"]), all);
+    assert_eq!(drive.printed("tom", &[&"grant", &"list"]), "/photos  eve  read  by tom\n");
+    assert_eq!(drive.printed("eve", &[&"grant", &"list", &"--to", &"*"]), "/photos  *  read\n");
+    drive.printed("eve", &[&"grant", &"remove", &"/photos", &"*"]);
+    assert_eq!(drive.printed("eve", &[&"grant", &"list", &"/photos", &"--to", &"*"]), "");
+    let narrow: [&dyn AsRef<OsStr>; 7] =
+        [&"token", &"add", &"camera", &"--path", &"/photos", &"--rights", &"read,write"];
+    let token = drive.printed("tom", &narrow);
+    assert!(token.starts_with("rd_") && token.lines().count() == 1, "{token}");
+    let listed = drive.printed("tom", &[&"token", &"list"]);
+    assert!(listed.ends_with("  camera  /photos  read,write\n"), "{listed}");
+    let file = secret(drive.folder.path(), "token", token.trim());
+    drive.run(&[&"import", &empty, &"/photos/new", &"--token-file", &file]).is_done();
+    assert_eq!(drive.run(&[&"ls", &"/home/tom", &"--token-file", &file]).code, Some(1));
+    for wrong in [
+        &[&"grant" as &dyn AsRef<OsStr>, &"set", &"/photos", &"tom", &"own"][..],
+        &[&"token", &"add", &"x", &"--rights", &"read"],
+    ] {
+        assert_eq!(drive.by("eve", wrong).code, Some(2));
+    }
+}
+
+#[test]
+fn a_secret_is_sent_to_no_one_on_the_way_and_read_from_no_open_file() {
+    let asked = Fake::start(async |_| page(&[], None));
+    let folder = tempfile::tempdir().unwrap();
+    let token = secret(folder.path(), "token", "rd_0123456789");
+    let to = |server: &str, more: &[&dyn AsRef<OsStr>]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
+        command.args(["ls", "/", "--server", server, "--token-file"]).arg(&token).stdin(Stdio::null());
+        Run::from_output(command.args(more.iter().map(|argument| argument.as_ref())).output().unwrap())
+    };
+    // A name of this machine that is no loopback name; nothing needs to answer.
+    let plain = to("http://drive.example:8080", &[]);
+    assert_eq!(plain.code, Some(3), "{plain:?}");
+    assert!(
+        plain.err.contains("http://drive.example:8080 is plain http") && plain.err.contains("--insecure-http"),
+        "{plain:?}"
+    );
+    to(&format!("http://{}", asked.address), &[]).is_done();
+    let unreachable = to("http://192.0.2.1.invalid:1", &[&"--insecure-http"]);
+    assert!(unreachable.err.contains("cannot be reached"), "{unreachable:?}");
+    let in_address = to(&format!("http://tom@{}", asked.address), &[]);
+    assert!(in_address.code == Some(3) && in_address.err.contains("out of the address"), "{in_address:?}");
+    let password = to(&format!("http://tom:secret@{}", asked.address), &[]);
+    assert!(password.code == Some(2) && password.err.contains("--password-file"), "{password:?}");
+
+    let url = format!("http://{}", asked.address);
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = to(&url, &[]);
+    assert!(open.code == Some(3) && open.err.contains("chmod 600"), "{open:?}");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&token, "no token\n").unwrap();
+    let no_token = to(&url, &[]);
+    assert!(no_token.code == Some(3) && no_token.err.contains("begins with rd_"), "{no_token:?}");
+    let missing = to(&url, &[&"--user", &"tom", &"--password-file", &folder.path().join("none")]);
+    assert!(missing.code == Some(3) && missing.err.contains("cannot be read"), "{missing:?}");
+    let alone = to(&url, &[&"--password-file", &token]);
+    assert_eq!(alone.code, Some(2), "{alone:?}");
+}
+
+/// Without a terminal the program cannot ask. `script` gives it one.
+#[test]
+fn a_password_is_asked_for_at_the_terminal_and_not_shown() {
+    let drive = Drive::new();
+    let no_terminal = Command::new("setsid")
+        .args(["--wait", env!("CARGO_BIN_EXE_rowdrive"), "ls", "/", "--user", "eve", "--server"])
+        .arg(format!("http://{}", drive.server.address))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let no_terminal = Run::from_output(no_terminal);
+    assert!(no_terminal.code == Some(3) && no_terminal.err.contains("no terminal"), "{no_terminal:?}");
+    let typed = |command: &str, lines: &str| {
+        let program = env!("CARGO_BIN_EXE_rowdrive");
+        let line = format!("{program} {command} --server http://{}", drive.server.address);
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--echo", "never", "--command", &line, "/dev/null"]);
+        let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), lines.as_bytes()).unwrap();
+        Run::from_output(child.wait_with_output().unwrap())
+    };
+    let listed = typed("ls /home --user eve", &format!("{PASSWORD}\n"));
+    assert!(
+        listed.code == Some(0) && listed.out.contains("Password of eve: ") && listed.out.contains("eve/"),
+        "{listed:?}"
+    );
+    assert!(!listed.out.contains("horse"), "{listed:?}");
+    let password = drive.password.display();
+    let add = format!("user add tom --user eve --password-file {password}");
+    let differ = typed(&add, "one password\nanother password\n");
+    assert!(differ.code == Some(3) && differ.out.contains("differ"), "{differ:?}");
+    let made = typed(&add, &format!("{PASSWORD}\n{PASSWORD}\n"));
+    assert!(made.code == Some(0) && made.out.contains("New password of tom: "), "{made:?}");
+    drive.by("tom", &[&"ls", &"/home/tom"]).is_done();
+}
