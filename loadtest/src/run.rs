@@ -125,7 +125,10 @@ impl<'a> Run<'a> {
 
 fn write(report: &mut Report, start: Instant, out: &mut Folder) -> Result<()> {
     report.meta.seconds = start.elapsed().as_secs_f64();
-    out.write(report)
+    if let Some(earlier) = out.write(report)? {
+        say(format_args!("the report of an earlier run is now in {}", earlier.display()));
+    }
+    Ok(())
 }
 
 /// Names the folders of stores beside this one that no run has locked: those of runs that were killed.

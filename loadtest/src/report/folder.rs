@@ -14,7 +14,6 @@ use tempfile::NamedTempFile;
 
 use super::files;
 use super::model::Report;
-use crate::progress::say;
 
 /// A folder, locked against other runs until it is dropped.
 pub struct Folder {
@@ -43,10 +42,10 @@ impl Folder {
         self.open.read_link().unwrap_or_else(|_| self.open.clone())
     }
 
-    /// Writes all files of a report. Each is written under another name and then renamed, so that a reader finds the old
-    /// one or the new one, whole. Fails if the folder is gone or cannot be written; what was replaced until then stays.
-    pub fn write(&mut self, report: &Report) -> Result<()> {
-        let mut files = files(report)?;
+    /// Writes all files of a report, each whole or not at all. Returns where an earlier report has moved, once the first
+    /// file was whole. Fails if the folder is gone or cannot be written; what was replaced until then stays.
+    pub fn write(&mut self, report: &Report) -> Result<Option<PathBuf>> {
+        let (mut files, mut moved) = (files(report)?, None);
         // The first time `report.json` comes first, so that the others are known as this program's.
         files.rotate_right(usize::from(self.written.is_empty()));
         for (name, content) in files {
@@ -54,15 +53,14 @@ impl Folder {
             let failed = || format!("cannot write {name} into {}: is there room, and may you?", self.path().display());
             let file = unfinished(&self.open, &content).with_context(failed)?;
             if self.written.is_empty() {
-                // An earlier report moves when there is room for this one.
-                set_aside(&self.open).with_context(failed)?;
+                moved = set_aside(&self.open).with_context(failed)?;
             }
             let (to, is_own) = (self.open.join(&name), self.written.contains(&name));
             let put = if is_own { file.persist(to) } else { file.persist_noclobber(to) };
             put.map_err(|error| error.error).with_context(failed)?;
             self.written.insert(name);
         }
-        Ok(())
+        Ok(moved)
     }
 }
 
@@ -90,14 +88,13 @@ fn aside(dir: &Path) -> Result<Option<String>> {
 }
 
 /// Moves the files of an earlier report, `report.json` last: a move that was cut off goes on with the next one.
-fn set_aside(dir: &Path) -> Result<()> {
-    let Some(to) = aside(dir)?.map(|aside| dir.join(aside)) else { return Ok(()) };
+fn set_aside(dir: &Path) -> Result<Option<PathBuf>> {
+    let Some(to) = aside(dir)?.map(|aside| dir.join(aside)) else { return Ok(None) };
     std::fs::create_dir_all(&to)?;
     for (name, _) in files(&Report::default())?.iter().filter(|(name, _)| dir.join(name).exists()) {
         std::fs::rename(dir.join(name), to.join(name))?;
     }
-    say(format_args!("the report of an earlier run is now in {}", to.canonicalize()?.display()));
-    Ok(())
+    Ok(Some(to.canonicalize()?))
 }
 
 /// A file that has no name of the report's yet; removed if it never gets one.
