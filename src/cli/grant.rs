@@ -114,11 +114,8 @@ impl List {
                 query.extend(page);
                 client.resource_request(Method::GET, path::GRANTS, &query)
             };
-            let print = |out: &mut Out, page: GrantsJson| {
-                page.grants.iter().try_for_each(|grant| line(out, grant))?;
-                Ok(page.next)
-            };
-            self.request.all_pages((client, out), request, print).await
+            let items = |page: GrantsJson| (page.grants, page.next);
+            self.request.all_pages((client, out), request, items, line).await
         })
     }
 }
@@ -129,10 +126,7 @@ impl Set {
             let (path, user) = (self.path.text.clone(), self.to.clone());
             let asked = GrantRequest { path, user, rights: self.rights.iter().map(|right| right.json()).collect() };
             let answer = client.text(client.resource_request(Method::PUT, path::GRANTS, &[]).json(&asked)).await?;
-            if self.request.json {
-                return Ok(writeln!(out, "{answer}")?);
-            }
-            Ok(line(out, &client.parse(&answer)?)?)
+            self.request.print((client, out), &answer, line)
         })
     }
 }

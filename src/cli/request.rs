@@ -7,8 +7,6 @@ use indicatif::HumanBytes;
 use reqwest::RequestBuilder;
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::entry::ListPage;
-
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::CommandOutcome;
@@ -26,13 +24,6 @@ pub struct RequestArgs {
     pub json: bool,
 }
 
-/// Asking for a password needs no answer of the server.
-impl From<CredentialError> for RequestError {
-    fn from(error: CredentialError) -> Self {
-        Self::Client(error.into())
-    }
-}
-
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -40,6 +31,13 @@ pub enum RequestError {
     Client(#[from] ClientError),
     #[error("the answer cannot be printed: {0}")]
     Print(#[from] io::Error),
+}
+
+/// Asking for a password needs no answer of the server.
+impl From<CredentialError> for RequestError {
+    fn from(error: CredentialError) -> Self {
+        Self::Client(error.into())
+    }
 }
 
 pub type Result<T, E = RequestError> = std::result::Result<T, E>;
@@ -84,43 +82,49 @@ impl RequestArgs {
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
         text: impl for<'a> Fn(&'a EntryJson<'static>) -> &'a str,
     ) -> Result<()> {
-        let print = |out: &mut Out, page: ListPage<'static>| {
-            page.entries.iter().try_for_each(|entry| line(out, entry, text(entry), long))?;
-            Ok(page.next)
-        };
-        self.all_pages((client, out), request, print).await
+        let items = |page: ListPage<'static>| (page.entries, page.next);
+        let print = |out: &mut Out, entry: &EntryJson<'static>| line(out, entry, text(entry), long);
+        self.all_pages((client, out), request, items, print).await
     }
 
-    /// Prints all pages of any list: `print` prints one as text, and returns its cursor to the next one.
-    pub async fn all_pages<T: DeserializeOwned>(
+    /// Prints an answer: as it is, or the item in it as text.
+    pub fn print<T: DeserializeOwned>(
+        &self,
+        (client, out): (&DriveClient, &mut Out),
+        answer: &str,
+        print: impl Fn(&mut Out, &T) -> io::Result<()>,
+    ) -> Result<()> {
+        if self.json {
+            return Ok(writeln!(out, "{answer}")?);
+        }
+        Ok(print(out, &client.parse(answer)?)?)
+    }
+
+    /// Prints all pages of any list. `items`: those of a page, and its cursor to the next one; `print` prints one as text.
+    pub async fn all_pages<P: DeserializeOwned, T>(
         &self,
         (client, out): (&DriveClient, &mut Out),
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
-        print: impl Fn(&mut Out, T) -> io::Result<Option<String>>,
+        items: impl Fn(P) -> (Vec<T>, Option<String>),
+        print: impl Fn(&mut Out, &T) -> io::Result<()>,
     ) -> Result<()> {
         let mut cursor: Option<String> = None;
         loop {
             let mut query = vec![("limit", PAGE)];
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
             let answer = client.text(request(&query)).await?;
-            let page: T = client.parse(&answer)?;
-            cursor = if self.json {
+            let (page, next) = items(client.parse(&answer)?);
+            if self.json {
                 writeln!(out, "{answer}")?;
-                client.parse::<NextPage>(&answer)?.next
             } else {
-                print(out, page)?
-            };
-            if cursor.is_none() {
-                return Ok(());
+                page.iter().try_for_each(|item| print(out, item))?;
+            }
+            match next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(()),
             }
         }
     }
-}
-
-/// What every page of a list has.
-#[derive(Deserialize)]
-struct NextPage {
-    next: Option<String>,
 }
 
 /// Prints a file or directory in one line; the name of a directory ends with a slash.

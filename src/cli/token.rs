@@ -104,11 +104,8 @@ impl List {
             let request = |page: &[(&str, &str)]| {
                 client.resource_request(Method::GET, path::TOKENS, &[&of_user(self.of.as_ref()), page].concat())
             };
-            let print = |out: &mut Out, page: TokensJson| {
-                page.tokens.iter().try_for_each(|token| line(out, token))?;
-                Ok(page.next)
-            };
-            self.request.all_pages((client, out), request, print).await
+            let items = |page: TokensJson| (page.tokens, page.next);
+            self.request.all_pages((client, out), request, items, line).await
         })
     }
 }

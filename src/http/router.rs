@@ -35,8 +35,8 @@ use crate::api::problem::ProblemKind;
 use crate::auth::Auth;
 use crate::drive::Drive;
 
-/// The routes alone, for a caller with a socket of its own, which adds the [`Peer`](super::Peer) of each request. `auth`: of the same store as the drive. `registry` has further
-/// metrics for `/metrics`.
+/// The routes alone, for a caller with a socket of its own, which adds the [`Peer`](super::Peer) of each request. `auth`: of
+/// the same store as the drive. `registry` has further metrics for `/metrics`.
 pub fn router(drive: Drive, auth: Auth, options: Options, mut registry: Registry) -> Router {
     let metrics = HttpMetrics::register(&mut registry);
     Routes::new(drive, auth, options, metrics, registry).all

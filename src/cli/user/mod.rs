@@ -143,7 +143,7 @@ impl Add {
             let (name, display, admin) = (name.clone(), display.clone(), admin.then_some(true));
             let asked = NewUserRequest { name, password, display, admin, home: home.clone() };
             let made = client.text(client.resource_request(Method::POST, path::USERS, &[]).json(&asked)).await?;
-            print(&request, client, out, &made)
+            request.print((client, out), &made, line)
         })?)
     }
 }
@@ -152,11 +152,8 @@ impl List {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
             let request = |page: &[(&str, &str)]| client.resource_request(Method::GET, path::USERS, page);
-            let print = |out: &mut Out, page: UsersJson| {
-                page.users.iter().try_for_each(|user| line(out, user))?;
-                Ok(page.next)
-            };
-            self.request.all_pages((client, out), request, print).await
+            let items = |page: UsersJson| (page.users, page.next);
+            self.request.all_pages((client, out), request, items, line).await
         })
     }
 }
@@ -180,7 +177,7 @@ impl Passwd {
             let password = Some(password_prompt::new(&user.name, self.new_password_file.as_deref())?);
             let change = UserChangeRequest { password, old, ..UserChangeRequest::default() };
             let changed = client.text(request_of(client, Method::PATCH, &user.name).json(&change)).await?;
-            print(&self.request, client, out, &changed)
+            self.request.print((client, out), &changed, line)
         })
     }
 }
@@ -189,7 +186,7 @@ fn set_disabled(request: &RequestArgs, name: &str, disabled: bool) -> Result<Com
     request.run(async |client, out| {
         let change = UserChangeRequest { disabled: Some(disabled), ..UserChangeRequest::default() };
         let changed = client.text(request_of(client, Method::PATCH, name).json(&change)).await?;
-        print(request, client, out, &changed)
+        request.print((client, out), &changed, line)
     })
 }
 
@@ -207,16 +204,8 @@ fn request_of(client: &DriveClient, method: Method, name: &str) -> reqwest::Requ
     client.resource_request(method, &[path::USERS, "/", &path::encode(name)].concat(), &[])
 }
 
-/// Prints the user of an answer.
-fn print(request: &RequestArgs, client: &DriveClient, out: &mut Out, answer: &str) -> Result<()> {
-    if request.json {
-        return Ok(writeln!(out, "{answer}")?);
-    }
-    Ok(line(out, &client.parse(answer)?)?)
-}
-
 /// Prints a user in one line: the name, what is special about him, and his name for people.
-fn line(out: &mut impl Write, user: &UserJson) -> io::Result<()> {
+fn line(out: &mut Out, user: &UserJson) -> io::Result<()> {
     write!(out, "{}", printable(user.name.as_ref()))?;
     for (is, what) in [(user.admin, "admin"), (user.disabled, "disabled")] {
         if is {

@@ -119,7 +119,7 @@ pub fn is_tls(extensions: &Extensions) -> bool {
 }
 
 /// Whether headers say that a proxy has sent a request on.
-pub fn is_forwarded(headers: &HeaderMap) -> bool {
+fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| name == FORWARDED || name == VIA || name.as_str().starts_with(FORWARDED_BY))
 }
 

@@ -7,7 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 
-use super::client::{Client, is_forwarded};
+use super::client::Client;
 
 /// The names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -61,7 +61,7 @@ impl<S: Sync> FromRequestParts<S> for Local {
 
 /// Whether a request comes from this machine itself: from a loopback address, by a loopback name, and through no proxy.
 fn is_local(request: &Parts) -> bool {
-    let is_near = request.extensions.get::<Client>().is_some_and(Client::is_local) && !is_forwarded(&request.headers);
+    let is_near = request.extensions.get::<Client>().is_some_and(Client::is_local);
     let hosts = request.headers.get_all(HOST).iter().filter_map(|host| host.to_str().ok());
     let hosts: Vec<&str> = hosts.chain(request.uri.authority().map(|authority| authority.as_str())).collect();
     let is_loopback = |host: &&str| HostPort::parse(host).is_some_and(|host| host.is_loopback());

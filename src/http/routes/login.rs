@@ -1,7 +1,5 @@
 //! `/login`: a page with a form for name and password.
 
-use std::time::Instant;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{
@@ -11,7 +9,7 @@ use axum::http::header::{
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::pattern;
+use super::{pattern, session};
 use crate::api::account::BODY_BYTES;
 use crate::api::path;
 use crate::api::problem::ProblemKind;
@@ -19,9 +17,8 @@ use crate::auth::AuthError;
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
-use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::form_within;
-use crate::http::request::client::{address, is_tls};
+use crate::http::request::client::is_tls;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{cookie, headers};
 
@@ -70,23 +67,19 @@ pub async fn log_in(
         }
     }
     let next = own_path(next.as_deref());
-    let login = app.auth.log_in(&user, &password, address(&extensions), Instant::now()).await;
-    let login = match login.inspect_err(|error| note_refusal(&app, error, Some(&user), &extensions)) {
-        Ok(login) => login,
+    let session = match session::make(&app, &user, &password, &extensions).await {
+        Ok(session) => session,
         Err(AuthError::Unauthorized) => {
             return Ok(form(StatusCode::UNAUTHORIZED, next, "The name or the password is wrong."));
         }
         Err(AuthError::Slowed(seconds)) => {
-            let told = "Too many wrong passwords were sent. Wait for some minutes, then try again.";
-            let mut refused = form(StatusCode::TOO_MANY_REQUESTS, next, told);
+            let wrong = "Too many wrong passwords were sent. Wait for some minutes, then try again.";
+            let mut refused = form(StatusCode::TOO_MANY_REQUESTS, next, wrong);
             refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
             return Ok(refused);
         }
         Err(error) => return Err(error.into()),
     };
-    let session = app.auth.make_session(&login).await?;
-    app.metrics.login("right");
-    Audit::of(&session.credential, &extensions).note(AuditEvent::Login, None);
     let set = cookie::set(&session.text, is_tls(&extensions))?;
     Ok((StatusCode::SEE_OTHER, [(LOCATION, headers::value(next.to_owned())?), (SET_COOKIE, set)]).into_response())
 }

@@ -9,6 +9,7 @@ use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri
 use axum::response::Response;
 
 use crate::api::account::{BODY_BYTES, LoginRequest, RightsJson, SessionJson};
+use crate::auth::{AuthError, NewSecret};
 use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::account::require_users;
@@ -53,12 +54,23 @@ pub async fn log_in(
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
     let LoginRequest { user, password } = json_within(&app, &headers, body, BODY_BYTES).await?;
-    let login = app.auth.log_in(&user, &password, address(&extensions), Instant::now()).await;
-    let login = login.inspect_err(|error| note_refusal(&app, error, Some(&user), &extensions))?;
+    let session = make(&app, &user, &password, &extensions).await?;
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::set(&session.text, is_tls(&extensions))?)]))
+}
+
+/// Makes a session by a password, and notes the login, or why it is refused.
+pub async fn make(
+    app: &App,
+    user: &str,
+    password: &str,
+    extensions: &Extensions,
+) -> std::result::Result<NewSecret, AuthError> {
+    let login = app.auth.log_in(user, password, address(extensions), Instant::now()).await;
+    let login = login.inspect_err(|error| note_refusal(app, error, Some(user), extensions))?;
     let session = app.auth.make_session(&login).await?;
     app.metrics.login("right");
-    Audit::of(&session.credential, &extensions).note(AuditEvent::Login, None);
-    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::set(&session.text, is_tls(&extensions))?)]))
+    Audit::of(&session.credential, extensions).note(AuditEvent::Login, None);
+    Ok(session)
 }
 
 /// Log out
