@@ -1,6 +1,4 @@
 //! The JSON of users, sessions, tokens and grants.
-//!
-//! No member says what a user has stored, or may store: that is not counted yet.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -38,6 +36,46 @@ pub struct LoginRequest {
     pub password: String,
 }
 
+/// The largest sums that a user may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Quota)]
+pub struct QuotaJson {
+    /// Bytes of content; null: no limit.
+    #[serde(default)]
+    #[schema(required, example = json!(null))]
+    pub bytes: Option<u64>,
+    /// Files and directories; null: no limit.
+    #[serde(default)]
+    #[schema(required, example = json!(null))]
+    pub files: Option<u64>,
+}
+
+/// What changes of a quota. What is absent stays, and null removes the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = QuotaChange)]
+pub struct QuotaChangeJson {
+    /// Bytes of content.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub bytes: Option<Option<u64>>,
+    /// Files and directories.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub files: Option<Option<u64>>,
+}
+
+/// The files and directories of which a user is the creator; of a deleted directory until they are cleared away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Usage)]
+pub struct UsageJson {
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Files and directories.
+    pub files: u64,
+}
+
 /// Who asks, and what he may do.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Session)]
@@ -50,6 +88,8 @@ pub struct SessionJson {
     pub admin: bool,
     /// The directories on which he was given rights.
     pub rights: Vec<RightsJson>,
+    pub quota: QuotaJson,
+    pub usage: UsageJson,
 }
 
 /// All rights that a user has on a directory and below it.
@@ -102,6 +142,8 @@ pub struct UserJson {
     pub admin: bool,
     /// Whether he cannot log in for now.
     pub disabled: bool,
+    pub quota: QuotaJson,
+    pub usage: UsageJson,
     #[schema(format = DateTime)]
     pub created: String,
 }
@@ -136,6 +178,9 @@ pub struct NewUserRequest {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub home: Option<Option<String>>,
+    /// Absent: no limit.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaJson>,
 }
 
 /// What changes of a user. What is absent stays.
@@ -159,6 +204,9 @@ pub struct UserChangeRequest {
     /// Ends all sessions; tokens work again once it is false.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
+    /// Only an admin changes it. A quota that is lower than the usage refuses only what adds to it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaChangeJson>,
 }
 
 /// Rights of a user on a directory and below it.
@@ -271,9 +319,18 @@ mod tests {
         assert_eq!(home(r#"{"name":"a","password":"b"}"#), Some(None));
         assert_eq!(home(r#"{"name":"a","password":"b","home":null}"#), Some(Some(None)));
         assert_eq!(home(r#"{"name":"a","password":"b","home":"/x"}"#), Some(Some(Some("/x".into()))));
-        assert_eq!(home(r#"{"name":"a","password":"b","quota":null}"#), None, "an unknown member");
+        assert_eq!(home(r#"{"name":"a","password":"b","quotas":{}}"#), None, "an unknown member");
+        assert_eq!(home(r#"{"name":"a","password":"b","quota":null}"#), None, "its limits are null");
         let change = |json: &str| serde_json::from_str::<UserChangeRequest>(json).is_ok();
         assert!(change("{}") && change(r#"{"display":null}"#) && change(r#"{"admin":true}"#));
+        let quota = |json: &str| serde_json::from_str::<UserChangeRequest>(json).ok().map(|change| change.quota);
+        let bytes = |bytes| Some(Some(QuotaChangeJson { bytes, files: None }));
+        assert_eq!(quota(r#"{"quota":{}}"#), bytes(None));
+        assert_eq!(quota(r#"{"quota":{"bytes":null}}"#), bytes(Some(None)));
+        assert_eq!(quota(r#"{"quota":{"bytes":18446744073709551615}}"#), bytes(Some(Some(u64::MAX))));
+        for bad in [r#"null"#, r#"{"bytes":-1}"#, r#"{"bytes":1.5}"#, r#"{"bytes":"1"}"#, r#"{"byte":1}"#] {
+            assert_eq!(quota(&format!(r#"{{"quota":{bad}}}"#)), None, "{bad}");
+        }
         assert!(!change(r#"{"password":null}"#) && !change(r#"{"admin":null}"#) && !change(r#"{"name":"x"}"#));
     }
 }

@@ -92,6 +92,8 @@ pub enum ProblemKind {
     WritesStopped,
     /// The disk is full.
     DiskFull,
+    /// The user's quota would be passed.
+    Quota,
 }
 
 impl ProblemKind {
@@ -137,6 +139,7 @@ impl ProblemKind {
             Self::ReadOnly => (503, "read-only", "The drive is open for reading only"),
             Self::WritesStopped => (503, "writes-stopped", "The drive takes no more writes"),
             Self::DiskFull => (507, "disk-full", "The disk is full"),
+            Self::Quota => (507, "quota", "Your quota would be passed"),
         }
     }
 

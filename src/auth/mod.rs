@@ -4,6 +4,7 @@
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
+//! - `usage`: what the drive adds to the usage of users, within their quotas
 //! - `new_user`, `users`, `grants`, `secrets`: changes of accounts; `reset_admin`: what needs no credential
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
@@ -35,6 +36,7 @@ mod reset_admin;
 mod secrets;
 mod sender;
 mod slowdown;
+mod usage;
 mod users;
 mod verifier;
 pub mod ways;
@@ -47,7 +49,8 @@ pub use grants::GrantOnDir;
 pub use new_user::{NewUser, PreparedUser};
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
-pub use users::{User, UserChange};
+pub use usage::Limited;
+pub use users::{QuotaChange, User, UserChange};
 pub use ways::Ways;
 
 use std::sync::Arc;

@@ -115,7 +115,9 @@ impl Auth {
                 guards::add_all(plan, self.count_admins(false, profile.is_enabled_admin()).await?);
             }
         }
-        Ok(User { name: name.clone(), profile: profile.clone(), usage: Usage::default() })
+        // Files may have been stored in this name before.
+        let usage = Usage::from_row(&self.tables.get(account::TABLE, &key(name), &Usage::query()).await?)?;
+        Ok(User { name: name.clone(), profile: profile.clone(), usage })
     }
 
     /// Who makes a user: an admin, or nobody if there are no users.

@@ -85,6 +85,11 @@ impl Access {
         }
     }
 
+    /// Who asks, with all that his account says; none for the server itself.
+    pub(super) fn authority(&self) -> Option<&Authority> {
+        self.0.as_ref().map(|(_, authority)| authority)
+    }
+
     /// Whether he may do everything, without any read of rights.
     pub fn is_unrestricted(&self) -> bool {
         self.0.as_ref().is_none_or(|(_, authority)| authority.user().is_none())

@@ -32,13 +32,22 @@ pub struct UserChange {
     /// Disabling ends all sessions.
     pub disabled: Option<bool>,
     /// The limits of his usage.
-    pub quota: Option<Quota>,
+    pub quota: QuotaChange,
+}
+
+/// What changes of a quota; none: the limit stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaChange {
+    /// The limit of bytes; none in it: no limit.
+    pub bytes: Option<Option<u64>>,
+    /// The limit of files and directories; none in it: no limit.
+    pub files: Option<Option<u64>>,
 }
 
 impl UserChange {
     /// Whether only an admin may do it.
     fn is_for_admins(&self) -> bool {
-        self.admin.is_some() || self.disabled.is_some() || self.quota.is_some()
+        self.admin.is_some() || self.disabled.is_some() || self.quota != QuotaChange::default()
     }
 }
 
@@ -272,7 +281,10 @@ fn changed(profile: Profile, change: &UserChange) -> Profile {
         display: change.display.clone().unwrap_or(profile.display),
         admin: change.admin.unwrap_or(profile.admin),
         disabled: change.disabled.unwrap_or(profile.disabled),
-        quota: change.quota.unwrap_or(profile.quota),
+        quota: Quota {
+            bytes: change.quota.bytes.unwrap_or(profile.quota.bytes),
+            files: change.quota.files.unwrap_or(profile.quota.files),
+        },
         ..profile
     }
 }

@@ -82,6 +82,11 @@ impl Checker<'_> {
                 self.pending.deleted_dirs.insert(directory.entry.id);
                 Ok(Ok(None))
             }
+            DirRowState::Deleted => {
+                self.count_deleted(&directory).await?;
+                self.pending.deleted_dirs.insert(directory.entry.id);
+                Ok(Ok(None))
+            }
             DirRowState::Orphaned(lock) => {
                 // A writer of a running drive rolls back such a lock too.
                 let repaired = self.options.repair && self.apply(lock.roll_back(&directory.path)).await?;
@@ -126,6 +131,7 @@ impl Checker<'_> {
                     self.check_dir_parent(&directory, parent, link).await?;
                 }
                 self.summary.directories += 1;
+                self.count_directory(&directory);
                 named.push(directory);
             } else {
                 strays.push(directory);

@@ -76,6 +76,7 @@ impl Checker<'_> {
         for (file, row) in files.iter().zip(rows) {
             self.summary.files += 1;
             self.summary.bytes += file.entry.attributes.size;
+            self.usage.add_file(&file.entry.attributes);
             match row {
                 Some(row) => self.check_file_row(dir, file, &row),
                 None => _ = self.reported_files.insert(file.entry.id),

@@ -40,6 +40,8 @@ pub enum FindingKind {
     OrphanedLock,
     /// An account, the name that was given to it, or the number of admins disagree.
     AccountDiffers,
+    /// The counters of an account are not the sums of what its user has created.
+    UsageDiffers,
     /// An index has no entry of a session, a token or a grant.
     AccountIndexEntryMissing,
     /// A directory row that no name leads to.

@@ -3,7 +3,7 @@
 //! First from the names down: [`directories`] reads every directory row and compares it with its name and parent row,
 //! and [`entries`] compares each entry with its file row, index rows and content. Then from everything else up:
 //! [`file_rows`], [`index_rows`], [`dir_parents`] and [`content_files`] look for strays, which no name leads to.
-//! [`accounts`] and [`account_indexes`] do the same with users.
+//! [`accounts`] and [`account_indexes`] do the same with users, [`usage`] compares their counters with what was counted.
 //! [`pending`] lists the work that the next start does anyway, which is not wrong.
 //!
 //! A repair writes what follows from the tree (parent rows, index entries), removes locks of operations without a
@@ -20,6 +20,7 @@ mod file_rows;
 mod finding;
 mod index_rows;
 mod pending;
+mod usage;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ use crate::content::disk::{Disk, LocalDisk};
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::index::IndexTable;
+use crate::schema::usage::UsageChange;
 use crate::schema::{DirId, DrivePath, FileId, Name};
 use crate::table::{Column, ConditionalRow, Outcome, Plan, Row, RowChange, RowKey, RowQuery, StoreError, Tables};
 use pending::PendingWork;
@@ -75,7 +77,7 @@ type PathOf<'a> = &'a (dyn Fn(usize) -> Option<&'a DrivePath> + Sync);
 
 /// Checks the store in `tables` and the content files in `data/content`.
 ///
-/// Memory: about 150 bytes for each directory.
+/// Memory: about 150 bytes for each directory, and as many for each creator.
 pub async fn check(
     tables: &Tables,
     data: &Path,
@@ -105,6 +107,8 @@ pub async fn check_on(
         pending,
         paths: HashMap::new(),
         reported_files: HashSet::new(),
+        usage: UsageChange::default(),
+        usage_known: true,
         tree_complete: true,
         summary,
     };
@@ -124,6 +128,10 @@ struct Checker<'a> {
     paths: HashMap<DirId, DrivePath>,
     /// Files with a name whose rows were reported as missing, damaged or different: they are no strays.
     reported_files: HashSet<FileId>,
+    /// What each creator has, as far as it is counted.
+    usage: UsageChange,
+    /// Whether all deleted directories are counted.
+    usage_known: bool,
     /// Whether every directory row and name could be read. If not, nothing counts as a stray for certain.
     tree_complete: bool,
     summary: CheckSummary,
@@ -155,6 +163,8 @@ impl Checker<'_> {
         let done = self.dir_parents().await;
         self.skip_if_damaged(crate::schema::dir_parent::TABLE, done)?;
         (self.on_event)(CheckEvent::Stage("users"));
+        let done = self.usages().await;
+        self.skip_if_damaged(crate::schema::account::TABLE, done)?;
         let done = self.accounts().await;
         self.skip_if_damaged(crate::schema::account::TABLE, done)?;
         let done = self.account_indexes().await;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use crate::schema::dir::RowLock;
-use crate::schema::subtree_op::{self, Phase};
+use crate::schema::subtree_op::{self, OpRecord, Phase};
 use crate::schema::{CF, DirId, FileId, OpId, ValueError, pending_unlink};
 use crate::table::{RowCursor, RowKey, RowQuery, RowRange, StoreError, Tables};
 
@@ -14,7 +14,7 @@ const LISTED: usize = 10_000;
 
 /// Unfinished operations and content files that the next start takes care of.
 pub struct PendingWork {
-    operations: HashMap<OpId, Phase>,
+    operations: HashMap<OpId, (Phase, OpRecord)>,
     /// Operations whose records cannot be read: it is unknown whether readers see the rows that they lock.
     unknown: HashSet<OpId>,
     /// Rows that cannot be read: table, key and why.
@@ -33,6 +33,8 @@ pub enum DirRowState {
     Live,
     /// Readers do not see it: its operation will remove it, or has not committed it.
     Absent,
+    /// It was deleted: as [`Absent`](Self::Absent), but what is left in it counts for its creator.
+    Deleted,
     /// The operation that locks it has no record: the lock has no effect, and a copied row is not seen.
     Orphaned(RowLock),
 }
@@ -45,7 +47,7 @@ impl PendingWork {
         for (key, row) in all(subtree_op::TABLE, RowQuery::cells(subtree_op::columns())).await? {
             let id = subtree_op::decode_key(&key);
             match id.clone().and_then(|id| Ok((id, subtree_op::decode_record(&row)?))) {
-                Ok((id, Some((phase, _)))) => drop(operations.insert(id, phase)),
+                Ok((id, Some(record))) => drop(operations.insert(id, record)),
                 Ok((_, None)) => {}
                 Err(error) => {
                     unknown.extend(id);
@@ -78,7 +80,8 @@ impl PendingWork {
         }
         Ok(match self.operations.get(&lock.op()) {
             None => DirRowState::Orphaned(lock),
-            phase if lock.is_live(phase.copied()) => DirRowState::Live,
+            Some((phase, _)) if lock.is_live(Some(*phase)) => DirRowState::Live,
+            record if lock.is_counted(record) => DirRowState::Deleted,
             Some(_) => DirRowState::Absent,
         })
     }

@@ -56,6 +56,9 @@ pub enum DriveError {
     NoMemory,
     #[error(transparent)]
     Content(#[from] ContentError),
+    /// The usage of the requester would pass his quota; nothing happened.
+    #[error("your quota would be passed")]
+    Quota,
     /// Too many writes are waiting; nothing happened. Try again later.
     #[error("too many writes are waiting")]
     Busy,

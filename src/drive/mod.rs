@@ -137,6 +137,7 @@ impl Drive {
             file_moves: Arc::default(),
             removals: Arc::default(),
             folder_keys,
+            under_way: Arc::default(),
             folder_copies: Arc::new(Semaphore::new(folders_at_a_time(settings.memory))),
             metrics,
             settings,
@@ -156,7 +157,7 @@ impl Drive {
 
     fn build(tables: Tables, dir_paths: DirPathCache, parts: Parts) -> Self {
         let Parts { content, memory, active, gc, index_changes, file_moves, removals, .. } = parts.clone();
-        let Parts { folder_keys, folder_copies, metrics, settings, .. } = parts.clone();
+        let Parts { folder_keys, under_way, folder_copies, metrics, settings, .. } = parts.clone();
         let live_dirs = LiveDirs::new(dir_paths.moves.clone(), removals, settings.paths_bytes() / 32);
         let namespace = Namespace {
             tables: tables.clone(),
@@ -190,6 +191,7 @@ impl Drive {
             index_changes,
             file_moves,
             folder_keys,
+            under_way,
             metrics,
             clock: settings.clock,
             lock_wait: settings.lock_wait,

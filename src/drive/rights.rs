@@ -19,7 +19,9 @@ use super::namespace::lookup::stat;
 use super::settings::TRIES;
 use crate::auth::{Access, AuthError, DirChain, Permission, Requester, Ways};
 use crate::schema::rights::{Right, Rights as RightSet};
+use crate::schema::usage::UsageChange;
 use crate::schema::{DirId, DrivePath};
+use crate::table::Plan;
 
 /// What a requester may do, as one attempt has read it.
 pub struct Rights<'a> {
@@ -42,6 +44,16 @@ impl<'a> Rights<'a> {
     /// Reads who asks, as his account is now.
     pub async fn read(ns: &'a Namespace, requester: &Requester) -> Result<Self> {
         Ok(Self { ns, access: requester.access().await? })
+    }
+
+    /// Adds the usage of a change to its plan, within the quota of the requester: [`Access::count`]. After all guards.
+    pub fn count(&self, plan: &mut Plan, change: &UsageChange) {
+        self.access.count(plan, change);
+    }
+
+    /// What the requester may do.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// The permission to change the children of a directory or, if it is missing, those of the deepest directory above it.

@@ -6,6 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::commit::Committer;
 use super::commit::copy::Copier;
+use super::commit::reserved::UnderWay;
 use super::folder_keys::FolderKeys;
 use super::gc::ContentGc;
 use super::index_changes::IndexChanges;
@@ -36,6 +37,7 @@ pub struct Parts {
     pub file_moves: Arc<MoveEpoch>,
     pub removals: Arc<MoveEpoch>,
     pub folder_keys: Arc<FolderKeys>,
+    pub under_way: Arc<UnderWay>,
     pub folder_copies: Arc<Semaphore>,
     pub metrics: DriveMetrics,
     pub settings: Settings,

@@ -3,6 +3,7 @@
 //! Each declares tables, and may name a step that changes data. A start applies those that are missing. An interrupted
 //! step is run again from its beginning: every step can be repeated without harm.
 
+mod count_usage;
 mod pack_files;
 mod reindex;
 
@@ -14,13 +15,14 @@ use crate::schema::{CF, DirId, DrivePath, Timestamp, ValueError, index, meta};
 use crate::table::{Change, Check, ConditionalRow, Outcome, Plan, RowQuery, StoreError, TableSpec, Tables};
 
 /// All migrations, in order; the position is the number less one.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     ("0001_tree", include_str!("../../migrations/0001_tree.toml")),
     ("0002_indexes", include_str!("../../migrations/0002_indexes.toml")),
     ("0003_owner", include_str!("../../migrations/0003_owner.toml")),
     ("0004_time_attributes", include_str!("../../migrations/0004_time_attributes.toml")),
     ("0005_packed_files", include_str!("../../migrations/0005_packed_files.toml")),
     ("0006_users", include_str!("../../migrations/0006_users.toml")),
+    ("0007_usage", include_str!("../../migrations/0007_usage.toml")),
 ];
 
 /// The number of the newest migration of this program.
@@ -114,6 +116,8 @@ enum Step {
     IndexFiles,
     /// Packs the attributes of each file row in one cell, and its position in another one.
     PackFiles,
+    /// Sets the counters of all accounts.
+    CountUsage,
 }
 
 impl Step {
@@ -121,7 +125,7 @@ impl Step {
     /// the migration is recorded before the step too, with a mark, so that the older program refuses the store.
     fn is_fenced(self) -> bool {
         match self {
-            Self::Root | Self::IndexFiles => false,
+            Self::Root | Self::IndexFiles | Self::CountUsage => false,
             Self::PackFiles => true,
         }
     }
@@ -130,7 +134,7 @@ impl Step {
     /// `found`: the schema version before this start; `version`: the present one.
     async fn check(self, tables: &Tables, found: u32, version: u32) -> Result<()> {
         match self {
-            Self::Root | Self::IndexFiles => Ok(()),
+            Self::Root | Self::IndexFiles | Self::CountUsage => Ok(()),
             Self::PackFiles => pack_files::check(tables, found, version).await,
         }
     }
@@ -267,6 +271,7 @@ pub async fn up_to(tables: &Tables, last: u32) -> Result<()> {
                     reindex::fill(tables, &names.collect::<Vec<_>>()).await?;
                 }
                 Step::PackFiles => pack_files::pack(tables).await?,
+                Step::CountUsage => count_usage::count(tables).await?,
             }
         }
         if is_marked { end(tables, number).await? } else { record(tables, number).await? }

@@ -102,6 +102,29 @@ pub struct Usage {
     pub files: i64,
 }
 
+impl Usage {
+    /// The query of the counters alone.
+    pub fn query() -> RowQuery {
+        RowQuery::cells([BYTES, FILES].map(|qualifier| Column::new(CF, qualifier)).into())
+    }
+
+    /// The counters in a row; a missing one is 0.
+    pub fn from_row(row: &Row) -> Result<Self, ValueError> {
+        let number = |qualifier| {
+            let value = row.get(CF, qualifier).map(AsRef::as_ref);
+            counter::decode(value).map_err(|_| ValueError::Damaged { what: "account's usage" })
+        };
+        Ok(Self { bytes: number(BYTES)?, files: number(FILES)? })
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let add = i64::saturating_add;
+        Self { bytes: add(self.bytes, other.bytes), files: add(self.files, other.files) }
+    }
+}
+
 /// What is known of a user, beside the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -237,14 +260,10 @@ impl Account {
     /// The account in a row; none if there is none.
     pub fn from_row(row: &Row) -> Result<Option<Self>, ValueError> {
         let Some(stamp) = row.get(CF, STAMP) else { return Ok(None) };
-        let number = |qualifier| {
-            let value = row.get(CF, qualifier).map(AsRef::as_ref);
-            counter::decode(value).map_err(|_| ValueError::Damaged { what: "account's usage" })
-        };
         Ok(Some(Self {
             stamp: value::decode(stamp)?,
             profile: row.get(CF, PROFILE).map(|value| value::decode(value)).transpose()?,
-            usage: Usage { bytes: number(BYTES)?, files: number(FILES)? },
+            usage: Usage::from_row(row)?,
             grants: row.family(GRANT).map(Grant::from_cell).collect::<Result<_, _>>()?,
         }))
     }

@@ -14,7 +14,7 @@ use super::CF;
 use super::file::{Attributes, AttributesRef};
 use super::ids::{DirId, FileId, OpId, StayId};
 use super::path::{DrivePath, Name};
-use super::subtree_op::Phase;
+use super::subtree_op::{OpRecord, Phase, SubtreeOpKind};
 use super::timestamp::Timestamp;
 use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
 use crate::table::row::prefix_end;
@@ -239,6 +239,13 @@ impl RowLock {
             Self::Source(_) => !is_committed,
             Self::Copy(_) => is_committed,
         }
+    }
+
+    /// Whether a row with this lock, and the files in it, count for their creators: while readers see it, and after its delete
+    /// until it is removed. `record`: that of its operation.
+    pub fn is_counted(self, record: Option<&(Phase, OpRecord)>) -> bool {
+        let is_deleted = matches!(record, Some((Phase::Committed, OpRecord { kind: SubtreeOpKind::Delete, .. })));
+        self.is_live(record.map(|(phase, _)| *phase)) || (is_deleted && matches!(self, Self::Source(_)))
     }
 
     /// Removes the lock of the row at this path, if the row still has this one.

@@ -35,6 +35,7 @@ pub mod rights;
 pub mod secret;
 pub mod subtree_op;
 pub mod timestamp;
+pub mod usage;
 pub mod user_name;
 pub mod value;
 

@@ -66,6 +66,15 @@ impl UserName {
         }
     }
 
+    /// The user whose name a creator is, also before there is such a user; none if there can be none.
+    pub fn of_creator(creator: &str) -> Option<Self> {
+        if creator == ANONYMOUS {
+            return None;
+        }
+        // A creator is compared with the name as it is: another spelling is another creator.
+        Self::parse(creator).ok().filter(|name| name.0 == creator)
+    }
+
     /// The name in a stored value.
     pub(super) fn read(r: &mut ValueReader<'_>) -> Result<Self, ValueError> {
         let text = r.text()?;
@@ -160,6 +169,14 @@ mod tests {
         assert_eq!(UserName::parse(&"é".repeat(33)), Err(UserNameError::TooLong(66)));
         for text in ["anonymous", "Anonymous", "ａｎｏｎｙｍｏｕｓ"] {
             assert_eq!(UserName::parse(text), Err(UserNameError::Reserved));
+        }
+    }
+
+    #[test]
+    fn a_creator_is_a_user_only_by_his_name_as_it_is() {
+        assert_eq!(UserName::of_creator("Tom"), Some(name("Tom")));
+        for other in ["anonymous", "ANONYMOUS", "e\u{301}va", "", "two words", "*"] {
+            assert_eq!(UserName::of_creator(other), None, "{other:?}");
         }
     }
 

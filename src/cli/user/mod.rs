@@ -141,7 +141,7 @@ impl Add {
         Ok(request.run(async |client, out| {
             let password = password_prompt::new(&name, new_password_file.as_deref())?;
             let (name, display, admin) = (name.clone(), display.clone(), admin.then_some(true));
-            let asked = NewUserRequest { name, password, display, admin, home: home.clone() };
+            let asked = NewUserRequest { name, password, display, admin, quota: None, home: home.clone() };
             let made = client.text(client.resource_request(Method::POST, path::USERS, &[]).json(&asked)).await?;
             request.print((client, out), &made, line)
         })?)

@@ -9,17 +9,19 @@ use tokio::sync::Semaphore;
 use super::Committer;
 use super::mkdir::mkdir;
 use super::put::{NewVersion, PutRules, StagedVersion, stage};
+use super::reserved::Reserved;
 use super::target::{check_target, split_target};
 use crate::auth::Requester;
 use crate::budget::{Budget, WAIT};
 use crate::content::{ContentError, StagedContent};
 use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::model::{Condition, CopyStats, ListQuery, Node, NodeKind, Written};
-use crate::drive::namespace::lookup::lookup;
+use crate::drive::namespace::lookup::{Versioned, lookup};
 use crate::drive::rights::{Look, Rights};
 use crate::drive::seen::{list, open_content, source_of_copy, stat};
 use crate::drive::settings::TRIES;
 use crate::schema::dir::FileEntry;
+use crate::schema::usage::UsageChange;
 use crate::schema::{DrivePath, Name, file};
 
 /// Bytes of memory for the copy of one file, at most: the buffers of its reader and its writer together.
@@ -274,7 +276,7 @@ impl Copier {
         let (parent, name) = to.split().ok_or(DriveError::Exists)?;
         let target = lookup(&self.committer.namespace, &parent, &name).await?;
         check_target(&self.committer.namespace, &target, &parent, overwrite).await?;
-        let (staged, attributes) = self.copy_content(requester, from).await?;
+        let (staged, attributes, reserved) = self.copy_content(options, from, target.file.as_ref()).await?;
         let new =
             NewVersion { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
         let rules = PutRules {
@@ -284,21 +286,34 @@ impl Copier {
             replace: overwrite,
         };
         let requester = requester.clone();
-        let version = StagedVersion { requester, path: to.clone(), staged, new, rules, found: Some(target) };
+        let version = StagedVersion { requester, path: to.clone(), staged, new, rules, found: Some(target), reserved };
         match version.store(&self.committer).await {
             Err(DriveError::IsDirectory) => Err(DriveError::Exists),
             other => other,
         }
     }
 
-    /// Stages a copy of a file's content. Every byte of it is verified.
-    async fn copy_content(&self, requester: &Requester, from: &DrivePath) -> Result<(StagedContent, file::Attributes)> {
+    /// Stages a copy of a file's content, which may replace a file, and what it has reserved of the quota. Every byte of it is
+    /// verified.
+    async fn copy_content(
+        &self,
+        CopyOptions { requester, creator, .. }: CopyOptions<'_>,
+        from: &DrivePath,
+        replaced: Option<&Versioned<FileEntry>>,
+    ) -> Result<(StagedContent, file::Attributes, Reserved)> {
         for _ in 0..TRIES {
             let ns = &self.committer.namespace;
             let Node::File { path, entry } = stat(ns, requester, from).await? else {
                 return Err(DriveError::IsDirectory);
             };
             let attributes = entry.attributes.clone();
+            let mut usage = UsageChange::default();
+            usage.add_content(creator, attributes.size);
+            if let Some(replaced) = replaced {
+                usage.take_file(&replaced.value.attributes);
+            }
+            let access = requester.access().await?;
+            let mut reserved = Reserved::new(&self.committer.under_way, &access, &usage, Some(attributes.size)).await?;
             // One permit for reader and writer, before the first read: copies that each had one of two permits would wait
             // for each other.
             let memory = usize::try_from(attributes.size).unwrap_or(usize::MAX).saturating_mul(2).min(COPYING);
@@ -310,7 +325,8 @@ impl Copier {
                 body => body?,
             };
             let upload = self.committer.content.upload().with_unlimited_memory();
-            let staged = match stage(upload, Some(attributes.size), body.stream(0, attributes.size)).await {
+            let content = body.stream(0, attributes.size);
+            let staged = match stage(upload, attributes.size, content, &mut reserved).await {
                 Err(PutError::Body(ContentError::Gone(_))) => continue,
                 Err(PutError::Body(error)) => return Err(error.into()),
                 Err(PutError::Drive(error)) => return Err(error),
@@ -320,7 +336,7 @@ impl Copier {
                 let what = "the content differs from its digest".to_owned();
                 return Err(ContentError::Damaged { id: entry.id, what }.into());
             }
-            return Ok((staged.with_permit(permit), attributes));
+            return Ok((staged.with_permit(permit), attributes, reserved));
         }
         Err(DriveError::Contended)
     }

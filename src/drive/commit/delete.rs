@@ -13,6 +13,7 @@ use crate::drive::namespace::resolve::no_parent;
 use crate::drive::namespace::visibility;
 use crate::drive::rights::Rights;
 use crate::schema::dir::{self, DirEntry, FileEntry};
+use crate::schema::usage::UsageChange;
 use crate::schema::{DrivePath, Name, dir_parent};
 use crate::table::{Change, Check, Column, ConditionalRow, Plan, RowChange, RowQuery};
 
@@ -49,7 +50,8 @@ async fn decide_delete(
     condition: &Condition,
 ) -> Result<Decision<'static, Versioned<FileEntry>>> {
     let (parent, name) = &path.split().ok_or(DriveError::Root)?;
-    let permission = Rights::read(&committer.namespace, requester).await?.take(path).await?;
+    let rights = Rights::read(&committer.namespace, requester).await?;
+    let permission = rights.take(path).await?;
     let found = lookup(&committer.namespace, parent, name).await?;
     let Some(live) = &found.parent else {
         return Err(match no_parent(&committer.namespace, parent).await {
@@ -76,6 +78,9 @@ async fn decide_delete(
         ..Plan::default()
     };
     permission.guard(&mut plan);
+    let mut usage = UsageChange::default();
+    usage.take_file(&file.value.attributes);
+    rights.count(&mut plan, &usage);
     Ok(Decision::Commit { plan, change: None, content: None, answer: file.clone() })
 }
 
@@ -97,7 +102,8 @@ async fn remove_directory(
 
 async fn decide_rmdir(committer: &Committer, requester: &Requester, path: &DrivePath) -> Result<Decision<'static, ()>> {
     let (parent, name) = &path.split().ok_or(DriveError::Root)?;
-    let permission = Rights::read(&committer.namespace, requester).await?.take(path).await?;
+    let rights = Rights::read(&committer.namespace, requester).await?;
+    let permission = rights.take(path).await?;
     let found = lookup(&committer.namespace, parent, name).await?;
     let Some(live) = &found.parent else {
         return Err(match no_parent(&committer.namespace, parent).await {
@@ -116,6 +122,9 @@ async fn decide_rmdir(committer: &Committer, requester: &Requester, path: &Drive
     };
     let mut plan = rmdir_plan(parent, live, name, directory, path, &child);
     permission.guard(&mut plan);
+    let mut usage = UsageChange::default();
+    usage.take_directory(&directory.value.creator);
+    rights.count(&mut plan, &usage);
     Ok(Decision::Commit { plan, change: None, content: None, answer: () })
 }
 

@@ -11,6 +11,7 @@ use crate::drive::namespace::lookup::stat;
 use crate::drive::namespace::resolve::resolve_parent;
 use crate::drive::rights::{Look, Rights};
 use crate::schema::DrivePath;
+use crate::schema::usage::UsageChange;
 use crate::table::Plan;
 
 /// Makes a directory, and with `parents` its missing parents. If the directory exists, it succeeds and changes nothing.
@@ -57,7 +58,8 @@ async fn decide(
         return Ok(Decision::Answer(Written { node: node.clone(), new: false }));
     }
     let parent = path.split().map(|(parent, _)| parent).ok_or(DriveError::Forbidden)?;
-    let permission = Rights::read(ns, requester).await?.write_in(&parent).await?;
+    let rights = Rights::read(ns, requester).await?;
+    let permission = rights.write_in(&parent).await?;
     match found {
         Ok(Node::File { .. }) => return Err(DriveError::IsFile),
         // Not seen before, and now there is the right to write around it.
@@ -74,6 +76,9 @@ async fn decide(
     let mut plan = Plan::default();
     resolved.add_to(&mut plan, Vec::new(), Vec::new());
     permission.guard(&mut plan);
+    let mut usage = UsageChange::default();
+    resolved.count(&mut usage);
+    rights.count(&mut plan, &usage);
     let node = Node::Directory { path: new.path, entry: new.entry };
     Ok(Decision::Commit { plan, change: None, content: None, answer: Written { node, new: true } })
 }

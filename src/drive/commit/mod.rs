@@ -2,8 +2,8 @@
 //! one for each directory and file of the copy.
 //!
 //! One file for each operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
-//! [`copy`], [`new_user`] (with his home). [`target`] checks the target path of renames and copies. All share the retry
-//! loop below.
+//! [`copy`], [`new_user`] (with his home). [`target`] checks the target path of renames and copies, [`reserved`] the quota
+//! of what comes in. All share the retry loop below.
 
 pub mod copy;
 pub mod delete;
@@ -11,6 +11,7 @@ pub mod mkdir;
 pub mod new_user;
 pub mod put;
 pub mod rename;
+pub mod reserved;
 pub mod target;
 
 use std::future::Future;
@@ -33,8 +34,10 @@ use crate::content::{Content, StagedContent};
 use crate::schema::Timestamp;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::ContentLocation;
+use crate::schema::usage::is_quota;
 use crate::table::store::Result as StoreResult;
 use crate::table::{Check, Outcome, Plan, RowChange, StoreError};
+use reserved::UnderWay;
 
 /// What changes need.
 pub struct Committer {
@@ -47,6 +50,7 @@ pub struct Committer {
     /// The epoch of file moves. The one of directory moves is in `namespace.dir_paths`.
     pub file_moves: Arc<MoveEpoch>,
     pub folder_keys: Arc<FolderKeys>,
+    pub under_way: Arc<UnderWay>,
     pub metrics: DriveMetrics,
     pub clock: fn() -> Timestamp,
     pub lock_wait: Duration,
@@ -102,6 +106,10 @@ impl Committer {
             if refusal.prepared && !prepared.is_empty() {
                 ids = Ids::New;
                 self.delete_prepared(prepared).await;
+            }
+            // The last check of the plan: all others hold, so the decision was right at this instant.
+            if is_quota(refusal.table, &refusal.check) {
+                return Err(DriveError::Quota);
             }
             // No lock refuses it, and the next attempt would find the same children.
             if is_emptiness(&refusal.check) {

@@ -8,6 +8,7 @@ use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, Result};
 use crate::drive::namespace::resolve::resolve_parent;
 use crate::schema::DrivePath;
+use crate::schema::usage::UsageChange;
 use crate::table::Plan;
 
 /// The directory on which a new user gets all rights.
@@ -49,7 +50,7 @@ async fn decide(
     user: &PreparedUser,
     home: &Home,
 ) -> Result<Decision<'static, User>> {
-    let mut plan = Plan::default();
+    let (mut plan, mut usage) = (Plan::default(), UsageChange::default());
     let dir = match home {
         Home::Nowhere => None,
         Home::New(path) | Home::At(path) => {
@@ -59,9 +60,12 @@ async fn decide(
                 return Err(DriveError::Exists);
             }
             resolved.add_to(&mut plan, Vec::new(), Vec::new());
+            resolved.count(&mut usage);
             Some(resolved.id())
         }
     };
     let made = requester.plan_user(&mut plan, user, dir).await?;
+    requester.access().await?.count(&mut plan, &usage);
+    let made = User { usage: made.usage.plus(usage.of(user.name())), ..made };
     Ok(Decision::Commit { plan, change: None, content: None, answer: made })
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
+use super::reserved::Reserved;
 use super::{Committer, Decision, Ids};
 use crate::auth::Requester;
 use crate::budget::WAIT;
@@ -25,6 +26,7 @@ use crate::drive::namespace::resolve::{Resolution, ResolvedParent, resolve, reso
 use crate::drive::rights::Rights;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{Attributes, ContentLocation, Digest};
+use crate::schema::usage::UsageChange;
 use crate::schema::{DrivePath, FileId, Name, StayId, Timestamp};
 use crate::table::{Change, Plan};
 
@@ -57,6 +59,7 @@ pub struct ReceivedUpload {
     rules: PutRules,
     /// What the check before the body has read.
     found: Option<NameLookup>,
+    reserved: Reserved,
 }
 
 impl ReceivedUpload {
@@ -71,8 +74,8 @@ impl ReceivedUpload {
         if self.digests.iter().any(|digest| *digest != staged.digest) {
             return Err(DriveError::DigestMismatch(staged.digest));
         }
-        let Self { requester, path, new, rules, found, .. } = self;
-        Ok(StagedVersion { requester, path, staged, new, rules, found })
+        let Self { requester, path, new, rules, found, reserved, .. } = self;
+        Ok(StagedVersion { requester, path, staged, new, rules, found, reserved })
     }
 }
 
@@ -85,6 +88,8 @@ pub struct StagedVersion {
     pub rules: PutRules,
     /// An earlier lookup of the name, of any age, for the first attempt.
     pub found: Option<NameLookup>,
+    /// What it has reserved of the quota.
+    pub reserved: Reserved,
 }
 
 impl StagedVersion {
@@ -110,8 +115,8 @@ pub async fn put<E>(
 ) -> std::result::Result<Written, PutError<E>> {
     // IMPORTANT: refuse all that can be refused before the body is polled. Over HTTP the first poll sends `100 Continue`,
     // which makes the client send the body.
-    let found = check_early(committer, requester, path, &PutRules::of(&options)).await?;
-    let received = take_in(committer, requester, path, options, body).await?;
+    let (found, reserved) = check_early(committer, requester, path, &options).await?;
+    let received = take_in(committer, requester, path, options, (body, reserved)).await?;
     let version = ReceivedUpload { found: Some(found), ..received }.stage().await?;
     Ok(version.store_here(committer).await?)
 }
@@ -124,11 +129,12 @@ pub async fn receive<E>(
     options: PutOptions,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
 ) -> std::result::Result<ReceivedUpload, PutError<E>> {
-    // A content file would be written in vain.
+    // A content file would be written in vain. What is smaller reserves nothing of a quota: the commit decides.
+    let mut reserved = Reserved::default();
     if options.length.is_none_or(|length| length > INLINE as u64) {
-        check_early(committer, requester, path, &PutRules::of(&options)).await?;
+        (_, reserved) = check_early(committer, requester, path, &options).await?;
     }
-    take_in(committer, requester, path, options, body).await
+    take_in(committer, requester, path, options, (body, reserved)).await
 }
 
 async fn take_in<E>(
@@ -136,14 +142,14 @@ async fn take_in<E>(
     requester: &Requester,
     path: &DrivePath,
     options: PutOptions,
-    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    (body, mut reserved): (impl Stream<Item = std::result::Result<Bytes, E>>, Reserved),
 ) -> std::result::Result<ReceivedUpload, PutError<E>> {
     let rules = PutRules::of(&options);
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
-    let upload = read_body(committer.content.upload(), length, body).await?;
+    let upload = read_body(committer.content.upload(), length, body, &mut reserved).await?;
     let new = NewVersion { mime, creator, modified };
     let (committer, requester, path) = (committer.clone(), requester.clone(), path.clone());
-    Ok(ReceivedUpload { committer, requester, path, upload, digests, new, rules, found: None })
+    Ok(ReceivedUpload { committer, requester, path, upload, digests, new, rules, found: None, reserved })
 }
 
 /// Checks that files may be stored below a directory, which is there or can be made, as things are now.
@@ -156,55 +162,72 @@ pub async fn check_below(committer: &Committer, requester: &Requester, path: &Dr
     }
 }
 
-/// Checks now what the commit will check again, so that a refused upload is not sent. Returns what it has read of the name.
+/// Checks now what the commit will check again, so that a refused upload is not sent. Returns what it has read of the name,
+/// and what it has reserved of the quota.
 async fn check_early(
     committer: &Committer,
     requester: &Requester,
     path: &DrivePath,
-    rules: &PutRules,
-) -> Result<NameLookup> {
+    options: &PutOptions,
+) -> Result<(NameLookup, Reserved)> {
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     // The commit decides anew, and is guarded.
-    let _may_write = Rights::read(&committer.namespace, requester).await?.write_in(&parent).await?;
+    let rights = Rights::read(&committer.namespace, requester).await?;
+    let _may_write = rights.write_in(&parent).await?;
     let found = lookup(&committer.namespace, &parent, &name).await?;
     let missing = match found.parent {
-        Some(_) => false,
+        Some(_) => 0,
         None => match resolve(&committer.namespace, &parent).await? {
-            Resolution::Open { missing, .. } => !missing.is_empty(),
+            Resolution::Open { missing, .. } => missing.len(),
             Resolution::File => return Err(DriveError::ParentIsFile),
         },
     };
-    rules.check(&found, missing)?;
+    PutRules::of(options).check(&found, missing > 0)?;
+    let PutOptions { creator, length, .. } = options;
+    let mut usage = UsageChange::default();
+    usage.add_content(creator, length.unwrap_or(0));
+    (0..missing).for_each(|_| usage.add_directory(creator));
+    if let Some(replaced) = &found.file {
+        usage.take_file(&replaced.value.attributes);
+    }
+    let reserved = Reserved::new(&committer.under_way, rights.access(), &usage, *length).await?;
     // The tables may be on a disk of their own.
     committer.namespace.tables.has_space().await?;
-    Ok(found)
+    Ok((found, reserved))
 }
 
 /// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
-/// is in memory, and the commit writes it. After an error nothing is left.
+/// is in memory, and the commit writes it. After an error nothing is left. The whole length is reserved of the quota.
 pub async fn stage<E>(
     upload: Upload,
-    length: Option<u64>,
+    length: u64,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    reserved: &mut Reserved,
 ) -> std::result::Result<StagedContent, PutError<E>> {
-    Ok(read_body(upload, length, body).await?.finish().await?)
+    Ok(read_body(upload, Some(length), body, reserved).await?.finish().await?)
 }
 
 async fn read_body<E>(
     mut upload: Upload,
     length: Option<u64>,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    reserved: &mut Reserved,
 ) -> std::result::Result<Upload, PutError<E>> {
     timeout(WAIT, upload.reserve(length)).await.map_err(|_| DriveError::NoMemory)??;
     let mut body = pin!(body);
     while let Some(piece) = body.next().await {
-        upload.write(piece.map_err(PutError::Body)?).await?;
+        let piece = piece.map_err(PutError::Body)?;
+        reserved.grow(piece.len()).await?;
+        upload.write(piece).await?;
     }
     Ok(upload)
 }
 
 async fn create_file(committer: Arc<Committer>, version: StagedVersion, caller: Caller) -> Result<Written> {
-    let StagedVersion { requester, path, staged, new, rules, found } = version;
+    let StagedVersion { requester, path, staged, new, rules, found, reserved } = version;
+    // IMPORTANT: before the plan is sent. Otherwise its content would count twice once the plan is committed, and refuse
+    // another upload that fits.
+    drop(reserved);
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     let found = Mutex::new(found.filter(|found| found.parent.is_some()));
     let stored = committer.until_committed(&caller, |ids| {
@@ -279,6 +302,13 @@ async fn decide<'a>(
     let entry = FileEntry { id: staged.id(), stay: StayId::CREATED, attributes };
     let mut plan = put_plan(&resolved, &found, name, &entry, staged.inline());
     permissions.iter().for_each(|permission| permission.guard(&mut plan));
+    let mut usage = UsageChange::default();
+    usage.add_file(&entry.attributes);
+    resolved.count(&mut usage);
+    if let Some(replaced) = &found.file {
+        usage.take_file(&replaced.value.attributes);
+    }
+    rights.count(&mut plan, &usage);
     let replaces = found.file.as_ref().map(|old| old.value.id);
     let change = replaces.map(|old| IndexChange::new(staged.id(), Some(old), false, &plan.prepare));
     Ok(Decision::Commit { plan, change, content: Some(staged), answer: (entry, found) })

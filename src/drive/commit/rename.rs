@@ -13,6 +13,7 @@ use crate::drive::rights::Rights;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{self, FilePosition};
 use crate::schema::index::IndexRows;
+use crate::schema::usage::UsageChange;
 use crate::schema::{DrivePath, Name, StayId};
 use crate::table::{Change, ConditionalRow, Plan};
 
@@ -98,6 +99,11 @@ async fn decide(
     let mut plan = rename_plan(&source_end, &target_end, file, &moved);
     take.guard(&mut plan);
     put.guard(&mut plan);
+    let mut usage = UsageChange::default();
+    if let Some(replaced) = &target.file {
+        usage.take_file(&replaced.value.attributes);
+    }
+    rights.count(&mut plan, &usage);
     let replaces = target.file.as_ref().map(|replaced| replaced.value.id);
     let change = IndexChange::new(moved.id, replaces, true, &plan.prepare);
     let node = Node::File { path: paths.to.clone(), entry: moved };

@@ -6,6 +6,7 @@ use crate::drive::error::{DriveError, Result};
 use crate::drive::settings::TRIES;
 use crate::schema::dir::{self, DirEntry, NO_OPERATION};
 use crate::schema::dir_parent::{self, DirParent};
+use crate::schema::usage::UsageChange;
 use crate::schema::{DirId, DrivePath, Name, Timestamp};
 use crate::table::{Change, Check, ConditionalRow, Plan, RowChange, RowQuery};
 
@@ -106,6 +107,11 @@ impl ResolvedParent {
     /// The id of the last directory of the path.
     pub fn id(&self) -> DirId {
         self.missing.last().map_or(self.live.id, |last| last.entry.id)
+    }
+
+    /// Adds the missing directories to the usage of their creator.
+    pub fn count(&self, usage: &mut UsageChange) {
+        self.missing.iter().for_each(|new| usage.add_directory(&new.entry.creator));
     }
 
     /// Adds to the plan: the missing directories, each under the check that its row is absent, and in the last directory

@@ -8,39 +8,32 @@ use std::ops::Bound;
 
 use super::Recovery;
 use super::batch::RowBatch;
+use super::dropped::DroppedFiles;
 use super::locked_dir::LockedDir;
 use crate::drive::attempts::Attempts;
 use crate::drive::error::{DriveError, Result};
-use crate::drive::file_rows::drop_version;
 use crate::drive::namespace::subtree_scan::scan;
-use crate::schema::dir::{self, FileEntry, RowLock};
-use crate::schema::file::ContentLocation;
+use crate::schema::dir::{self, RowLock};
 use crate::schema::subtree_op::{OpRecord, SubtreeOpKind};
-use crate::schema::{CF, DrivePath, FileId, OpId, dir_parent, subtree_op};
-use crate::table::{Plan, RowChange, RowQuery};
+use crate::schema::usage::UsageChange;
+use crate::schema::{CF, DrivePath, OpId, dir_parent, subtree_op};
+use crate::table::{Column, Plan, Row, RowChange, RowQuery};
 
-/// Files that the next plan drops.
-#[derive(Default)]
-struct Dropped {
-    rows: Vec<RowChange>,
-    large: Vec<FileId>,
-    files: usize,
-    /// Whether the work stops when the drive is closed.
-    stop_on_close: bool,
+/// A row that a committed operation has locked, and the creator of its directory.
+struct ClosedDir {
+    row: LockedDir,
+    creator: String,
 }
 
 /// Finishes every row of a committed operation, then removes its record.
 pub async fn finish(recovery: &Recovery, id: OpId, what: &OpRecord) -> Result<()> {
     let _finishing = recovery.metrics.finishing();
     let lock = RowLock::Source(id).encode();
-    let mut rows_left =
-        scan(&recovery.namespace, &what.from, RowQuery::cells(vec![dir::id_column(), dir::lock_column()]));
+    let mut rows_left = scan(&recovery.namespace, &what.from, query());
     while let Some(rows) = rows_left.next(&recovery.namespace).await? {
         let mut mine = Vec::with_capacity(rows.len());
         for (key, row) in rows.iter().filter(|(_, row)| row.get(CF, dir::LOCK) == Some(&lock)) {
-            if let Some(dir) = row.get(CF, dir::ID) {
-                mine.push(LockedDir { op: id, path: DrivePath::from_key(key)?, id: dir::decode_id(dir)? });
-            }
+            mine.extend(closed_dir(id, &DrivePath::from_key(key)?, row)?);
         }
         finish_rows(recovery, id, what, &mine, true).await?;
     }
@@ -58,29 +51,27 @@ async fn finish_rows(
     recovery: &Recovery,
     id: OpId,
     what: &OpRecord,
-    rows: &[LockedDir],
+    rows: &[ClosedDir],
     stop_on_close: bool,
 ) -> Result<()> {
+    let is_delete = what.kind == SubtreeOpKind::Delete;
     match &what.kind {
         SubtreeOpKind::Move { to } => {
             let mut batch = RowBatch::new(&recovery.namespace);
-            for row in rows {
-                batch.add(RowLock::Copy(id).unlock(&target_path(&row.path, &what.from, to)?));
+            for closed in rows {
+                batch.add(RowLock::Copy(id).unlock(&target_path(&closed.row.path, &what.from, to)?));
             }
             // Refused rows were unlocked by another task before.
             batch.commit().await?;
         }
         SubtreeOpKind::Delete => {
-            let mut dropped = Dropped { stop_on_close, ..Dropped::default() };
-            for row in rows {
-                drop_files(recovery, row, &mut dropped).await?;
-            }
-            flush(recovery, &mut dropped).await?;
+            let dropped = DroppedFiles::new(recovery, stop_on_close);
+            dropped.drop_all(rows.iter().map(|closed| closed.row.clone())).await?;
             // Without a check: id and lock were read at one instant, so this directory is deleted, and no other
             // directory ever gets its id.
-            let links = rows.iter().map(|row| RowChange {
+            let links = rows.iter().map(|closed| RowChange {
                 table: dir_parent::TABLE,
-                row: row.id.key(),
+                row: closed.row.id.key(),
                 changes: dir_parent::delete_cells(),
             });
             let finish: Vec<_> = links.collect();
@@ -93,51 +84,32 @@ async fn finish_rows(
         recovery.background.check_closing()?;
     }
     let mut batch = RowBatch::new(&recovery.namespace);
-    rows.iter().for_each(|row| batch.add(RowLock::Source(id).remove_row(&row.path)));
+    for ClosedDir { row, creator } in rows {
+        // A deleted directory counts until its row is removed.
+        let mut usage = UsageChange::default();
+        if is_delete {
+            usage.take_directory(creator);
+        }
+        batch.add_counted(RowLock::Source(id).remove_row(&row.path), usage);
+        if batch.is_full() {
+            batch.commit().await?;
+        }
+    }
     batch.commit().await?;
     Ok(())
 }
 
-/// Removes index rows, file rows and content of all files in a deleted directory. They are collected over many small
-/// directories, so that one plan drops many files.
-///
-/// The plan has no check, but each page has (see [`LockedDir`]), so each file in it is deleted with its directory. A row
-/// that has lost its lock was finished, with all its files, by a writer that wants the path: the children that it has
-/// now do not belong to this operation.
-async fn drop_files(recovery: &Recovery, row: &LockedDir, dropped: &mut Dropped) -> Result<()> {
-    let (mut from, to) = dir::range(dir::FILE, "");
-    while let Some(page) =
-        row.page(&recovery.namespace, (from, to.clone()), recovery.namespace.limits.files_dropped).await?
-    {
-        for cell in &page.cells {
-            let entry = FileEntry::decode(&cell.value)?;
-            let (_, name) = dir::child(&cell.qualifier)?;
-            dropped.rows.extend(drop_version(&entry, row.id, &name));
-            dropped.large.extend(Some(entry.id).filter(|_| entry.attributes.location == ContentLocation::Large));
-            dropped.files += 1;
-            if dropped.files >= recovery.namespace.limits.files_dropped {
-                flush(recovery, dropped).await?;
-            }
-        }
-        let Some(last) = page.cells.last().filter(|_| page.more) else { break };
-        from = Bound::Excluded(last.qualifier.clone());
-    }
-    Ok(())
+/// The cells of a row that its finish reads.
+fn query() -> RowQuery {
+    RowQuery::cells(vec![dir::id_column(), dir::lock_column(), Column::new(CF, dir::CREATOR)])
 }
 
-/// Commits the plan that drops the collected files.
-async fn flush(recovery: &Recovery, dropped: &mut Dropped) -> Result<()> {
-    let stop_on_close = dropped.stop_on_close;
-    if stop_on_close {
-        recovery.background.check_closing()?;
-    }
-    let Dropped { rows: finish, large, .. } =
-        std::mem::replace(dropped, Dropped { stop_on_close, ..Dropped::default() });
-    if !finish.is_empty() {
-        recovery.namespace.tables.commit(Plan { finish, ..Plan::default() }).await?;
-        large.into_iter().for_each(|id| recovery.gc.unlink(id));
-    }
-    Ok(())
+/// A row that the operation has locked; none if it is no directory row.
+fn closed_dir(op: OpId, path: &DrivePath, row: &Row) -> Result<Option<ClosedDir>> {
+    let Some(id) = row.get(CF, dir::ID) else { return Ok(None) };
+    let creator = row.get(CF, dir::CREATOR).map(|value| dir::decode_creator(value)).transpose()?;
+    let row = LockedDir { op, path: path.clone(), id: dir::decode_id(id)? };
+    Ok(Some(ClosedDir { row, creator: creator.unwrap_or_default() }))
 }
 
 /// Finishes one row of a committed operation for a writer that wants its path.
@@ -156,15 +128,14 @@ pub async fn finish_row(
         batch.add(state.unlock(path));
         return batch.commit().await.map(|_| ());
     };
-    let ask = RowQuery::cells(vec![dir::id_column(), dir::lock_column()]);
-    let row = recovery.namespace.tables.get(dir::TABLE, path.as_str().as_bytes(), &ask).await?;
-    let (Some(dir), Some(stored)) = (row.get(CF, dir::ID), row.get(CF, dir::LOCK)) else { return Ok(()) };
-    if *stored != state.encode() {
+    let row = recovery.namespace.tables.get(dir::TABLE, path.as_str().as_bytes(), &query()).await?;
+    if row.get(CF, dir::LOCK) != Some(&state.encode()) {
         return Ok(());
     }
-    let row = LockedDir { op: id, path: path.clone(), id: dir::decode_id(dir)? };
+    let Some(closed) = closed_dir(id, path, &row)? else { return Ok(()) };
     if what.kind == SubtreeOpKind::Delete {
-        match row
+        match closed
+            .row
             .page(
                 &recovery.namespace,
                 (Bound::Unbounded, Bound::Unbounded),
@@ -177,7 +148,7 @@ pub async fn finish_row(
             Some(_) => {}
         }
     }
-    finish_rows(recovery, id, what, &[row], false).await
+    finish_rows(recovery, id, what, &[closed], false).await
 }
 
 /// The path below `to` that corresponds to `path` below `from`.

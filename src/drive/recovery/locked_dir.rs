@@ -3,9 +3,11 @@
 //! These reads decide what is copied to the new path and which files are removed, so no page may belong to another
 //! directory that has the path by now. A page counts only if id and lock of the row were unchanged while it was read:
 //!
-//! - The children of a locked row cannot change: every writer checks that the lock is absent.
-//! - So such a page has the final children of this directory. Each file in it belongs to the subtree of this operation,
-//!   and its id is never used again: plans that follow from the page may be late, and need no check of their own.
+//! - The children of a locked row cannot change: every writer checks that the lock is absent. Only the finish of a delete
+//!   takes files out of it.
+//! - So such a page has the final children of this directory, or of a deleted one those that are left. Each file in it
+//!   belongs to the subtree of this operation, and its id is never used again: plans that delete its rows may be late, and
+//!   need no check of their own.
 //! - Another id or lock means that another task has finished or aborted the row before, with all its children.
 
 use std::ops::Bound;

@@ -8,6 +8,7 @@
 //! - [`complete`]: finishes an operation before its answer, or after it
 //! - [`at_start`]: records without an owner
 //! - [`batch`], [`locked_dir`]: changes of many rows; the children of a locked row
+//! - [`dropped`]: the files of deleted directories
 //! - [`active`]: what this process is working on
 
 pub mod abort;
@@ -15,6 +16,7 @@ pub mod active;
 pub mod at_start;
 pub mod batch;
 pub mod complete;
+pub mod dropped;
 pub mod finish;
 pub mod locked_dir;
 pub mod locks;

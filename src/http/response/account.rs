@@ -1,11 +1,12 @@
 //! The JSON of users and rights, and the problems of what was refused about them.
 
-use crate::api::account::{RightJson, UserJson};
+use crate::api::account::{QuotaJson, RightJson, UsageJson, UserJson};
 use crate::api::problem::ProblemKind;
 use crate::auth::password::PasswordError;
 use crate::auth::{AuthError, User};
 use crate::drive::DriveError;
 use crate::http::response::problem::Problem;
+use crate::schema::account::{Quota, Usage};
 use crate::schema::rights::{Right, Rights};
 
 pub fn user_json(user: &User) -> UserJson {
@@ -14,8 +15,19 @@ pub fn user_json(user: &User) -> UserJson {
         display: user.profile.display.clone(),
         admin: user.profile.admin,
         disabled: user.profile.disabled,
+        quota: quota_json(user.profile.quota),
+        usage: usage_json(user.usage),
         created: user.profile.created.rfc3339(),
     }
+}
+
+pub fn quota_json(Quota { bytes, files }: Quota) -> QuotaJson {
+    QuotaJson { bytes, files }
+}
+
+/// A counter is never below zero.
+pub fn usage_json(usage: Usage) -> UsageJson {
+    UsageJson { bytes: usage.bytes.unsigned_abs(), files: usage.files.unsigned_abs() }
 }
 
 pub fn rights_json(rights: Rights) -> Vec<RightJson> {

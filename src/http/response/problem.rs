@@ -107,6 +107,15 @@ impl Problem {
         Self::new(ProblemKind::Unauthorized, "Send a name and its password, or a token that has not ended.")
     }
 
+    /// 507 for a user with a quota.
+    fn quota() -> Self {
+        Self::new(
+            ProblemKind::Quota,
+            "With this you would have more bytes, or more files and directories, than your quota allows: remove some, or \
+             ask an admin for a larger quota. `GET /v1/session` says what you have.",
+        )
+    }
+
     pub fn no_memory() -> Self {
         Self::new(ProblemKind::Busy, "The server has no memory for this now: others are being served. Try again.")
     }
@@ -289,6 +298,7 @@ impl From<DriveError> for Problem {
             DriveError::Path(error) => error.into(),
             DriveError::NoMemory => Self::no_memory(),
             DriveError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same files: try again."),
+            DriveError::Quota => Self::quota(),
             DriveError::Closing => Self::new(ProblemKind::Closing, "Try again when the server is back."),
             DriveError::Content(error) => error.into(),
             DriveError::Busy => Self::new(ProblemKind::Busy, "Too many writes are waiting: try again."),

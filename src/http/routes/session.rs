@@ -17,7 +17,7 @@ use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::json_within;
 use crate::http::request::client::{address, is_tls};
 use crate::http::request::{Params, Proved};
-use crate::http::response::account::rights_json;
+use crate::http::response::account::{quota_json, rights_json, usage_json};
 use crate::http::response::problem::Result;
 use crate::http::response::{cookie, json};
 use crate::schema::secret::SecretKind;
@@ -29,6 +29,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
     Params::parse(uri.query(), &[])?;
     let authority = app.auth.authority(&by).await?;
     let rights = drive.rights().await?;
+    let (usage, quota) = authority.usage().unwrap_or_default();
     json::json(&SessionJson {
         user: authority.user().map(|name| name.as_str().to_owned()),
         admin: authority.is_admin(),
@@ -36,6 +37,8 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
             .into_iter()
             .map(|(path, rights)| RightsJson { path: path.as_str().to_owned(), rights: rights_json(rights) })
             .collect(),
+        quota: quota_json(quota),
+        usage: usage_json(usage),
     })
 }
 

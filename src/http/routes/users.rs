@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::account::{BODY_BYTES, HOMES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
 use crate::api::path;
 use crate::api::problem::ProblemKind;
-use crate::auth::{AuthError, Credential, NewUser, UserChange};
+use crate::auth::{AuthError, Credential, NewUser, QuotaChange, UserChange};
 use crate::drive::{DriveError, Home, UserDrive};
 use crate::http::app::App;
 use crate::http::request::account::{json_of_users, last_part, require_users, text};
@@ -76,7 +76,7 @@ pub async fn make(
     };
     let display = text("display", &asked.display.unwrap_or_default())?;
     let (name, password, admin) = (asked.name, asked.password, asked.admin.unwrap_or(is_first));
-    let quota = Quota::default();
+    let quota = asked.quota.map_or(Quota::default(), |quota| Quota { bytes: quota.bytes, files: quota.files });
     let user = app.auth.prepare_user(&by, NewUser { name, password, display, admin, quota }).await?;
     let home = match home {
         Some(home) => home,
@@ -135,7 +135,9 @@ pub async fn change(
         old_password: asked.old,
         admin: asked.admin,
         disabled: asked.disabled,
-        quota: None,
+        quota: asked
+            .quota
+            .map_or(QuotaChange::default(), |quota| QuotaChange { bytes: quota.bytes, files: quota.files }),
     };
     let changed = app.auth.change_user(&by, &name, change).await?;
     audit.note(AuditEvent::UserChanged, Some(changed.name.as_str()));

@@ -2,7 +2,7 @@
 
 use rowdrive::auth::{NewToken, UserChange};
 use rowdrive::check::FindingKind::{
-    self, AccountDiffers, AccountIndexEntryMissing, StrayGrant, StrayIndexEntry, Unreadable,
+    self, AccountDiffers, AccountIndexEntryMissing, StrayGrant, StrayIndexEntry, Unreadable, UsageDiffers,
 };
 use rowdrive::schema::rights::Right;
 use rowdrive::schema::{CF, account, grant, meta, secret, user_name};
@@ -91,6 +91,18 @@ async fn each_damage(world: World) {
     finds(&world, "the number of admins is wrong", &[AccountDiffers], true).await;
     write(&world, meta::TABLE, meta::USERS, Change::delete(CF, meta::ADMINS)).await;
     finds(&world, "the number of admins is missing", &[AccountDiffers], true).await;
+
+    let counter = |number: &'static [u8]| Change::put(CF, account::BYTES, number);
+    write(&world, account::TABLE, b"tom", counter(&[0, 0, 0, 0, 0, 0, 0, 9])).await;
+    finds(&world, "a sum is wrong", &[UsageDiffers], true).await;
+    write(&world, account::TABLE, b"tom", Change::delete(CF, account::FILES)).await;
+    finds(&world, "a sum is missing", &[UsageDiffers], true).await;
+    write(&world, account::TABLE, b"zoe", counter(&[0, 0, 0, 0, 0, 0, 0, 1])).await;
+    finds(&world, "a sum of someone who has nothing", &[UsageDiffers], true).await;
+    write(&world, account::TABLE, b"tom", counter(b"damaged")).await;
+    let (summary, findings) = world.check(true).await;
+    assert_eq!((findings[0].kind, summary.wrong), (UsageDiffers, 1), "{findings:#?}");
+    finds(&world, "nothing after the repair", &[], true).await;
 
     // Nothing that has a user is taken for a stray.
     for credential in [&admin, &tom, &token] {

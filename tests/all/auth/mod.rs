@@ -3,6 +3,7 @@
 //! - `fixture`: a drive with users, and a clock that the test sets
 //! - `users`, `secrets`, `grants`: changes of accounts
 //! - `logins`: which passwords are slowed
+//! - `quotas`: what users have created is counted, and bounded
 //! - `races`: two changes at once, in every order of their calls
 //! - `check`: damage of accounts is found and mended
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
@@ -20,6 +21,7 @@ mod drive_races;
 pub mod fixture;
 mod grants;
 mod logins;
+mod quotas;
 mod races;
 mod secrets;
 mod users;
@@ -92,4 +94,11 @@ on_every_store! {
         a_commit_of_an_admin_is_refused_once_he_is_none
         a_commit_is_refused_once_the_directory_of_the_right_is_gone
         an_anonymous_commit_is_refused_once_there_is_a_user;
+    quotas:
+        of_many_uploads_at_once_none_passes_the_quota
+        a_quota_lower_than_the_usage_refuses_only_what_adds
+        an_upload_is_refused_before_its_body_or_while_it_comes
+        uploads_under_way_count_until_they_end
+        an_upload_that_cannot_be_committed_any_more_breaks_off
+        a_home_is_counted_for_its_maker_and_files_for_a_removed_user;
 }

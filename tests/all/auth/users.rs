@@ -1,6 +1,6 @@
 //! Users: made, changed, removed.
 
-use rowdrive::auth::{AuthError, NewToken, NewUser, UserChange};
+use rowdrive::auth::{AuthError, NewToken, NewUser, QuotaChange, UserChange};
 use rowdrive::schema::account::{self, Quota, Usage};
 use rowdrive::schema::rights::Right;
 use rowdrive::schema::secret::Scope;
@@ -148,7 +148,7 @@ pub async fn users_change_themselves_only_within_limits(world: World) {
     for change in [
         UserChange { admin: Some(true), ..UserChange::default() },
         UserChange { disabled: Some(true), ..UserChange::default() },
-        UserChange { quota: Some(Quota::default()), ..UserChange::default() },
+        UserChange { quota: QuotaChange { bytes: Some(None), files: None }, ..UserChange::default() },
         UserChange { password: Some("new password".into()), ..UserChange::default() },
         UserChange {
             password: Some("new password".into()),

@@ -49,8 +49,24 @@ const CASES: &[DamageCase] = &[
     (Damage::NoFileRow("/a/f"), &[(FindingKind::FileMissing, "/a/f")], false),
     (Damage::NoFileRow("/a/large"), &[(FindingKind::FileMissing, "/a/large")], false),
     (Damage::OtherFileRow("/a/f"), &[(FindingKind::FileDiffers, "/a/f")], false),
-    (Damage::NoName("/a/f"), &[(FindingKind::StrayFile, NOWHERE), (FindingKind::StrayIndexEntry, NOWHERE)], true),
-    (Damage::NoName("/a/large"), &[(FindingKind::StrayFile, NOWHERE), (FindingKind::StrayIndexEntry, NOWHERE)], true),
+    (
+        Damage::NoName("/a/f"),
+        &[
+            (FindingKind::StrayFile, NOWHERE),
+            (FindingKind::StrayIndexEntry, NOWHERE),
+            (FindingKind::UsageDiffers, NOWHERE),
+        ],
+        true,
+    ),
+    (
+        Damage::NoName("/a/large"),
+        &[
+            (FindingKind::StrayFile, NOWHERE),
+            (FindingKind::StrayIndexEntry, NOWHERE),
+            (FindingKind::UsageDiffers, NOWHERE),
+        ],
+        true,
+    ),
     (Damage::OldVersion("/a/f"), &[(FindingKind::StrayFile, NOWHERE)], true),
     (Damage::NoIndexRow("/a/f", "time"), &[(FindingKind::IndexEntryMissing, "/a/f")], true),
     (Damage::NoIndexRow("/a/b/g", "owner"), &[(FindingKind::IndexEntryMissing, "/a/b/g")], true),
@@ -86,6 +102,7 @@ const CASES: &[DamageCase] = &[
             (FindingKind::StrayFile, NOWHERE),
             (FindingKind::StrayIndexEntry, NOWHERE),
             (FindingKind::StrayDirParent, NOWHERE),
+            (FindingKind::UsageDiffers, NOWHERE),
         ],
         true,
     ),
@@ -117,7 +134,11 @@ const CASES: &[DamageCase] = &[
     (Damage::BadKey, &[(FindingKind::Unreadable, NOWHERE)], false),
     (
         Damage::SecondName("/a/f", "/c/f"),
-        &[(FindingKind::FileDiffers, "/c/f"), (FindingKind::IndexEntryMissing, "/c/f")],
+        &[
+            (FindingKind::FileDiffers, "/c/f"),
+            (FindingKind::IndexEntryMissing, "/c/f"),
+            (FindingKind::UsageDiffers, NOWHERE),
+        ],
         false,
     ),
 ];

@@ -17,6 +17,7 @@
 //! - `cleanup`: clean-up that continues after errors, and stops when the drive is closed
 //! - `damage`: content that differs from its entry
 //! - `locked_rows`: rows that a subtree operation has locked
+//! - `usage`: what each creator has is counted
 
 mod caches;
 mod cleanup;
@@ -36,3 +37,4 @@ mod races;
 mod races_at_every_call;
 mod steps;
 mod time_query_plans;
+pub mod usage;

@@ -4,6 +4,7 @@
 mod command;
 mod packing;
 pub mod schema_1;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,8 @@
 //! Users, sessions, grants and tokens over HTTP. Each answer has to match the API's description.
 
 mod grants;
+mod quota_kills;
+mod quotas;
 mod sessions;
 mod tokens;
 mod users;
@@ -115,7 +117,9 @@ async fn a_drive_without_users_has_none_of_it() {
     let api = Api::new().await;
     let session = api.send("", "GET", "/v1/session", Value::Null).await.is(200).json();
     let all = json!(["read", "write", "share"]);
-    assert_eq!(session, json!({"user": null, "admin": true, "rights": [{"path": "/", "rights": all}]}));
+    let rights = json!([{"path": "/", "rights": all}]);
+    let (quota, usage) = (json!({"bytes": null, "files": null}), json!({"bytes": 0, "files": 0}));
+    assert_eq!(session, json!({"user": null, "admin": true, "rights": rights, "quota": quota, "usage": usage}));
     let login = json!({"user": "tom", "password": PASSWORD});
     for (method, target, body) in [
         ("POST", "/v1/session", login),
@@ -153,9 +157,11 @@ async fn bodies_are_small_and_have_known_members_only() {
     }
     for (method, target, body) in [
         ("POST", "/v1/session", json!({"user": "tom", "password": PASSWORD, "remember": true})),
-        ("POST", "/v1/users", json!({"name": "x", "password": PASSWORD, "quota": {"bytes": 1}})),
+        ("POST", "/v1/users", json!({"name": "x", "password": PASSWORD, "quota": {"bytes": -1}})),
         ("POST", "/v1/users", json!({"name": "x"})),
         ("PATCH", "/v1/users/tom", json!({"quota": null})),
+        ("PATCH", "/v1/users/tom", json!({"quota": {"bytes": 1.5}})),
+        ("PATCH", "/v1/users/tom", json!({"quota": {"byte": 1}})),
         ("PATCH", "/v1/users/tom", json!({"password": null})),
         ("PUT", "/v1/grants", json!({"path": "/", "user": "tom", "rights": ["own"]})),
         ("PUT", "/v1/grants", json!({"path": "/", "user": "tom", "rights": []})),

@@ -65,7 +65,8 @@ async fn a_user_is_made_with_his_home() {
     assert_eq!([put("tom", "/v1/fs/home/tom/d/").await, put("tom", "/v1/fs/home/eve/d/").await], [201, 403]);
     let own = json!([{"path": "/home/tom", "rights": ["read", "write", "share"]}]);
     let session = api.by("tom", "GET", "/v1/session", Value::Null).await.is(200).json();
-    assert_eq!(session, json!({"user": "tom", "admin": false, "rights": own}));
+    let (quota, usage) = (json!({"bytes": null, "files": null}), json!({"bytes": 0, "files": 1}));
+    assert_eq!(session, json!({"user": "tom", "admin": false, "rights": own, "quota": quota, "usage": usage}));
     // Something is at the place of his home: no user is made, and his name is free.
     api.by(ADMIN, "PUT", "/v1/fs/home/max/", Value::Null).await.is(201);
     let mut max = json!({"name": "max", "password": PASSWORD});
