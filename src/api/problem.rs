@@ -56,6 +56,8 @@ pub enum ProblemKind {
     LastAdmin,
     /// The user has too many grants.
     TooManyGrants,
+    /// The user has too many tokens.
+    TooManyTokens,
     /// Too many passwords were wrong.
     TooManyAttempts,
     /// The length of the body is not said.
@@ -121,6 +123,7 @@ impl ProblemKind {
             Self::NameTaken => (409, "name-taken", "The name was given before"),
             Self::LastAdmin => (409, "last-admin", "No admin would be left"),
             Self::TooManyGrants => (409, "too-many-grants", "The user has too many grants"),
+            Self::TooManyTokens => (409, "too-many-tokens", "The user has too many tokens"),
             Self::TooManyAttempts => (429, "too-many-attempts", "Too many passwords were wrong"),
             Self::LengthRequired => (411, "length-required", "The length of the body is not said"),
             Self::Precondition => (412, "precondition-failed", "A precondition does not hold"),

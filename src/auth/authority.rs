@@ -84,6 +84,8 @@ pub(super) struct Asker {
     pub scope: Option<Scope>,
     pub grants: Vec<Grant>,
     pub everyone: Option<(Stamp, Vec<Grant>)>,
+    /// The end of the token that was sent; none if it has none, or if it is no token.
+    token_end: Option<Timestamp>,
     usage: Usage,
     quota: Quota,
     /// That the password or the secret is still valid.
@@ -116,6 +118,11 @@ impl Authority {
         self.asker.as_ref().map(|asker| (asker.usage, asker.quota))
     }
 
+    /// The end of the token that was sent; none if it has none, or if it is no token.
+    pub(super) fn token_end(&self) -> Option<Timestamp> {
+        self.asker.as_ref().and_then(|asker| asker.token_end)
+    }
+
     /// Whether the accounts on which both depend have not changed between the two reads of them: his own and that of
     /// everyone. Those of givers are not among them: a [permission](super::Permission) has their stamps.
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -138,6 +145,13 @@ impl Authority {
             },
         }
     }
+}
+
+/// What a credential still proves.
+struct Proven {
+    check: Check,
+    scope: Option<Scope>,
+    token_end: Option<Timestamp>,
 }
 
 /// There was never a user.
@@ -172,7 +186,7 @@ impl Auth {
         let Some(profile) = account.profile.filter(account::Profile::is_enabled) else {
             return Err(AuthError::Unauthorized);
         };
-        let (proof, scope) = self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
+        let Proven { check, scope, token_end } = self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
         let asker = Asker {
             name: user.clone(),
             stamp: account.stamp,
@@ -180,9 +194,10 @@ impl Auth {
             scope,
             grants: account.grants,
             everyone: self.account(&Grantee::Everyone).await?.map(|everyone| (everyone.stamp, everyone.grants)),
+            token_end,
             usage: account.usage,
             quota: profile.quota,
-            proof,
+            proof: check,
         };
         Ok(Authority { asker: Some(asker) })
     }
@@ -195,14 +210,15 @@ impl Auth {
         if authority.is_for_account() { Ok(authority) } else { Err(AuthError::Forbidden) }
     }
 
-    /// Whether an account row still has what the credential has proved: the check of it, and its scope.
-    fn prove(&self, proof: &Proof, row: &Row) -> Result<Option<(Check, Option<Scope>)>> {
+    /// Whether an account row still has what the credential has proved.
+    fn prove(&self, proof: &Proof, row: &Row) -> Result<Option<Proven>> {
         match proof {
             Proof::Nobody => Ok(None),
             Proof::Password { hash, .. } => {
                 let Some(stored) = row.get(CF, account::PASSWORD) else { return Ok(None) };
                 let is_same = value::decode::<PasswordHash>(stored)? == *hash;
-                Ok(is_same.then(|| (Check::Equals(account::password_column(), stored.clone()), None)))
+                let check = Check::Equals(account::password_column(), stored.clone());
+                Ok(is_same.then_some(Proven { check, scope: None, token_end: None }))
             }
             Proof::Secret { owner, digest } => {
                 let (stored, used) = (owner.column(), owner.used_column());
@@ -210,7 +226,9 @@ impl Auth {
                 let secret = Secret::decode(value)?;
                 let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
                 let is_valid = secret.digest == *digest && is_in_time(owner.kind, &secret, used, (self.clock)());
-                Ok(is_valid.then(|| (Check::Equals(stored, value.clone()), secret.scope)))
+                let check = Check::Equals(stored, value.clone());
+                let token_end = secret.expires.filter(|_| owner.kind == SecretKind::Token);
+                Ok(is_valid.then_some(Proven { check, scope: secret.scope, token_end }))
             }
         }
     }

@@ -18,6 +18,8 @@ pub enum AuthError {
     Slowed(u64),
     #[error("you have no right to this")]
     Forbidden,
+    #[error("the old password is wrong")]
+    WrongPassword,
     #[error("there is no such user, grant or secret")]
     NotFound,
     #[error("there is a user already: only an admin adds others")]
@@ -28,6 +30,10 @@ pub enum AuthError {
     LastAdmin,
     #[error("a user has at most {0} grants: take some back first")]
     TooManyGrants(usize),
+    #[error("a user has at most {0} tokens: end some first")]
+    TooManyTokens(usize),
+    #[error("a token makes no token that ends after it: give an earlier end")]
+    Outlives,
     #[error(transparent)]
     Name(#[from] UserNameError),
     #[error(transparent)]

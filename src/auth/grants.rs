@@ -44,6 +44,17 @@ impl Auth {
         }
     }
 
+    /// Refuses who may not share the last directory of a path, before he learns by another error which users there are.
+    ///
+    /// Errors: [`AuthError::Forbidden`].
+    pub async fn require_share(&self, authority: &Authority, chain: &DirChain) -> Result<()> {
+        match giver(authority)? {
+            Giver::Admins => Ok(()),
+            // The change itself decides anew, and is guarded.
+            Giver::User(_) => self.decide(authority, chain, Right::Share).await.map(|_| ()),
+        }
+    }
+
     /// Gives rights on the last directory of a path, in place of those that the same giver gave before. Returns whether
     /// there were none before. All admins are one giver.
     ///

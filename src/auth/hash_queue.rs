@@ -1,30 +1,45 @@
-//! Argon2 for two passwords at a time, since each takes 64 MiB and a core for a while: of the memory of requests, and only
-//! for that while. The others wait in a queue with an end.
+//! Argon2 for one or two passwords at a time, since each takes 64 MiB and a core for a while. The others wait in a queue
+//! with an end.
+//!
+//! Nobody without a password keeps others waiting:
+//!
+//! - The memory is a lane of its own. It is taken from that of requests for good, with the first password: so a drive
+//!   without users has all of it for uploads.
+//! - Strangers wait in a line of their own, of which only the first waits for a turn. The users of the drive come next,
+//!   however many strangers wait.
+//! - The queue has room for users that no stranger can take, and each address and each user has a bound.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::sender::ClientNet;
-use crate::budget::Budget;
+use super::sender::{ClientNet, SentName};
+use crate::budget::{Budget, Permit};
 
 /// Bytes that Argon2 takes for one password.
 pub const HASH_BYTES: usize = 64 << 20;
 /// Passwords that are hashed at a time, if there is memory for them.
 const AT_A_TIME: usize = 2;
+/// The lane for passwords is at most the memory of requests divided by this.
+const LANE_PART: usize = 4;
 
 /// Passwords that wait.
 const WAITING: usize = 64;
 /// Passwords in the queue, at most.
 pub const QUEUED: usize = WAITING + AT_A_TIME;
+/// Passwords of strangers in the queue, so that there is room for users.
+const OF_STRANGERS: usize = 40;
 /// Passwords of one address in the queue, so that it leaves room for others.
 const OF_ADDRESS: usize = 16;
-/// How long one waits.
-const WAIT: Duration = Duration::from_secs(10);
+/// Passwords of one user in the queue.
+const OF_USER: usize = 12;
+/// How long one waits. Tests share the cores with others.
+const WAIT: Duration = Duration::from_secs(if cfg!(test) { 120 } else { 10 });
 
 /// Why a password was not hashed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +52,25 @@ pub enum QueueError {
 
 type Result<T> = std::result::Result<T, QueueError>;
 
+/// Whose password is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// Someone's at this address whose name was not right there for a day.
+    ByStranger(ClientNet),
+    /// A user's, who is logged in or was here within a day.
+    ByUser(SentName),
+}
+
+impl Sent {
+    /// How many such passwords may be in the queue.
+    fn bound(&self) -> usize {
+        match self {
+            Self::ByStranger(_) => OF_ADDRESS,
+            Self::ByUser(_) => OF_USER,
+        }
+    }
+}
+
 /// The queue. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]
 pub struct HashQueue(Arc<Inner>);
@@ -44,45 +78,69 @@ pub struct HashQueue(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     turns: Arc<Semaphore>,
+    /// The first stranger of the line has it while he waits for a turn.
+    first_stranger: Semaphore,
     memory: Budget,
+    /// Of the memory, once a password was hashed.
+    lane: OnceCell<Permit>,
     /// Passwords that wait, and those that have their turn.
     all: Arc<Semaphore>,
-    of_addresses: Mutex<HashMap<ClientNet, usize>>,
+    of_strangers: Arc<Semaphore>,
+    of_senders: Mutex<HashMap<Sent, usize>>,
 }
 
 /// A password in the queue; it leaves when this is dropped.
 #[derive(Debug)]
 pub struct Queued {
     queue: HashQueue,
-    address: Option<ClientNet>,
-    _place: OwnedSemaphorePermit,
+    sent: Sent,
+    _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
 impl HashQueue {
-    /// `memory`: what it takes for each password. With less than 64 MiB one is hashed at a time, beyond that memory.
+    /// `memory`: that of requests. With less than 512 MiB of it one password is hashed at a time, with less than 256 MiB
+    /// beyond that memory.
     pub fn new(memory: Budget) -> Self {
-        let [turns, all] = [AT_A_TIME, QUEUED].map(|n| Arc::new(Semaphore::new(n)));
-        Self(Arc::new(Inner { turns, memory, all, of_addresses: Mutex::default() }))
+        let at_a_time = (lane(&memory) / HASH_BYTES).clamp(1, AT_A_TIME);
+        let [turns, all, of_strangers] = [at_a_time, QUEUED, OF_STRANGERS].map(|n| Arc::new(Semaphore::new(n)));
+        let (first_stranger, lane, of_senders) = (Semaphore::new(1), OnceCell::new(), Mutex::default());
+        Self(Arc::new(Inner { turns, first_stranger, memory, lane, all, of_strangers, of_senders }))
     }
 
-    /// Puts a password at the end of the queue. `address`: none if it is no guess.
+    /// Puts a password at the end of the queue.
     ///
-    /// Errors: [`QueueError::Full`] if too many wait, or too many of this address.
-    pub fn enter(&self, address: Option<ClientNet>) -> Result<Queued> {
-        let place = self.0.all.clone().try_acquire_owned().map_err(|_| QueueError::Full)?;
-        if let Some(address) = address {
-            let mut of_addresses = self.of_addresses();
-            let queued = of_addresses.entry(address).or_insert(0);
-            if *queued >= OF_ADDRESS {
-                return Err(QueueError::Full);
-            }
-            *queued += 1;
+    /// Errors: [`QueueError::Full`] if too many wait, or too many of this sender.
+    pub fn enter(&self, sent: Sent) -> Result<Queued> {
+        let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(|_| QueueError::Full);
+        let of_strangers = matches!(sent, Sent::ByStranger(_)).then(|| place(&self.0.of_strangers)).transpose()?;
+        let places = (place(&self.0.all)?, of_strangers);
+        let mut of_senders = self.0.of_senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let queued = of_senders.entry(sent).or_insert(0);
+        if *queued >= sent.bound() {
+            return Err(QueueError::Full);
         }
-        Ok(Queued { queue: self.clone(), address, _place: place })
+        *queued += 1;
+        drop(of_senders);
+        Ok(Queued { queue: self.clone(), sent, _places: places })
     }
+}
 
-    fn of_addresses(&self) -> MutexGuard<'_, HashMap<ClientNet, usize>> {
-        self.0.of_addresses.lock().unwrap_or_else(PoisonError::into_inner)
+/// Bytes of the lane.
+fn lane(memory: &Budget) -> usize {
+    (memory.bytes() / LANE_PART).min(AT_A_TIME * HASH_BYTES)
+}
+
+impl Inner {
+    /// Waits for a turn, and for the memory if no password was hashed before.
+    async fn turn(&self, sent: Sent) -> Result<OwnedSemaphorePermit> {
+        let failed = |error: tokio::sync::AcquireError| QueueError::Failed(error.to_string());
+        let _first = match sent {
+            Sent::ByStranger(_) => Some(self.first_stranger.acquire().await.map_err(failed)?),
+            Sent::ByUser(_) => None,
+        };
+        let turn = self.turns.clone().acquire_owned().await.map_err(failed)?;
+        self.lane.get_or_init(|| self.memory.take(lane(&self.memory))).await;
+        Ok(turn)
     }
 }
 
@@ -94,12 +152,10 @@ impl Queued {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let turn = timeout(WAIT, self.queue.0.turns.clone().acquire_owned()).await.map_err(|_| QueueError::Full)?;
-        let turn = turn.map_err(|error| QueueError::Failed(error.to_string()))?;
-        let memory = timeout(WAIT, self.queue.0.memory.take(HASH_BYTES)).await.map_err(|_| QueueError::Full)?;
+        let turn = timeout(WAIT, self.queue.0.turn(self.sent)).await.map_err(|_| QueueError::Full)??;
         let done = spawn_blocking(move || {
             let done = work();
-            drop((turn, memory, self));
+            drop((turn, self));
             done
         });
         done.await.map_err(|error| QueueError::Failed(error.to_string()))
@@ -108,12 +164,11 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let Some(address) = self.address else { return };
-        let mut of_addresses = self.queue.of_addresses();
-        if let Some(queued) = of_addresses.get_mut(&address) {
+        let mut of_senders = self.queue.0.of_senders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queued) = of_senders.get_mut(&self.sent) {
             *queued -= 1;
             if *queued == 0 {
-                of_addresses.remove(&address);
+                of_senders.remove(&self.sent);
             }
         }
     }
@@ -129,42 +184,57 @@ mod tests {
     use super::*;
     use crate::auth::sender::Sender;
 
-    fn address(net: u32) -> Option<ClientNet> {
-        Some(Sender::new("tom", Ipv4Addr::from_bits(net).into()).net)
+    fn sender(number: u32) -> Sender {
+        Sender::new(&format!("tom{number}"), Ipv4Addr::from_bits(number).into())
     }
 
-    /// With less memory than for two, the second waits for the first.
+    fn stranger(net: u32) -> Sent {
+        Sent::ByStranger(sender(net).net)
+    }
+
+    fn user(name: u32) -> Sent {
+        Sent::ByUser(sender(name).name)
+    }
+
+    /// The lane is taken with the first password, and a hash waits for nothing else.
     #[tokio::test(start_paused = true)]
-    async fn each_takes_its_memory() {
-        for (memory, at_a_time) in [(HASH_BYTES / 4, 1), (2 * HASH_BYTES, 1), (4 * HASH_BYTES, 3)] {
-            let memory = Budget::new(memory);
+    async fn passwords_have_a_lane_of_their_own() {
+        for (bytes, at_a_time) in [(HASH_BYTES / 4, 1), (4 * HASH_BYTES, 1), (8 * HASH_BYTES, 2), (64 * HASH_BYTES, 2)]
+        {
+            let memory = Budget::new(bytes);
             let queue = HashQueue::new(memory.clone());
-            let taken: Vec<_> = std::iter::from_fn(|| memory.try_take(HASH_BYTES)).collect();
-            assert_eq!(taken.len(), at_a_time);
-            let run = queue.enter(address(1)).unwrap().run(|| 1);
-            assert_eq!(run.await, Err(QueueError::Full), "there is no memory for it");
-            drop(taken);
-            assert_eq!(queue.enter(address(1)).unwrap().run(|| 1).await, Ok(1));
-            let taken: Vec<_> = std::iter::from_fn(|| memory.try_take(HASH_BYTES)).collect();
-            assert_eq!(taken.len(), at_a_time);
+            assert_eq!(queue.0.turns.available_permits(), at_a_time, "{bytes}");
+            let large = bytes - bytes / 4;
+            let all = memory.try_take(large).unwrap();
+            assert_eq!(queue.enter(stranger(1)).unwrap().run(|| 1).await, Err(QueueError::Full), "no memory yet");
+            drop(all);
+            assert_eq!(queue.enter(stranger(1)).unwrap().run(|| 1).await, Ok(1));
+            assert!(memory.try_take(large).is_none(), "the lane is taken for good");
+            let rest = memory.try_take(large - lane(&memory)).unwrap();
+            assert_eq!(queue.enter(user(1)).unwrap().run(|| 1).await, Ok(1), "uploads do not hold up a login");
+            drop(rest);
         }
     }
 
     #[tokio::test]
-    async fn the_queue_has_an_end_and_each_address_its_share() {
+    async fn the_queue_has_an_end_and_each_sender_his_share() {
         let queue = HashQueue::new(Budget::unlimited());
-        let mut queued: Vec<Queued> = (0..OF_ADDRESS).map(|_| queue.enter(address(1)).unwrap()).collect();
-        assert_eq!(queue.enter(address(1)).err(), Some(QueueError::Full));
+        let full = |sent| assert_eq!(queue.enter(sent).err(), Some(QueueError::Full), "{sent:?}");
+        let mut queued: Vec<Queued> = (0..OF_ADDRESS).map(|_| queue.enter(stranger(1)).unwrap()).collect();
+        full(stranger(1));
         assert_eq!(queue.0.all.available_permits(), QUEUED - OF_ADDRESS, "a refused one takes no place");
-        queued.extend((OF_ADDRESS..QUEUED).map(|n| queue.enter(address(n as u32 + 1)).unwrap()));
-        assert_eq!(
-            (queue.enter(address(0)).err(), queue.enter(None).err()),
-            (Some(QueueError::Full), Some(QueueError::Full))
-        );
+        queued.extend((OF_ADDRESS..OF_STRANGERS).map(|n| queue.enter(stranger(n as u32 + 1)).unwrap()));
+        full(stranger(0));
+        // Strangers leave room for users, and each user for others.
+        queued.extend((0..OF_USER).map(|_| queue.enter(user(1)).unwrap()));
+        full(user(1));
+        queued.extend((OF_STRANGERS + OF_USER..QUEUED).map(|n| queue.enter(user(n as u32)).unwrap()));
+        full(user(0));
         queued.remove(0);
-        queue.enter(address(1)).unwrap();
+        queue.enter(stranger(1)).unwrap();
         queued.clear();
-        assert_eq!((queue.0.all.available_permits(), queue.of_addresses().len()), (QUEUED, 0));
+        assert_eq!((queue.0.all.available_permits(), queue.0.of_strangers.available_permits()), (QUEUED, OF_STRANGERS));
+        assert!(queue.0.of_senders.lock().unwrap().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,41 +243,56 @@ mod tests {
         let (ends, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
         let (started, starts) = mpsc::channel();
-        let run = |n: u32| {
+        let run = |sent: Sent, n: u32| {
             let (started, wait) = (started.clone(), wait.clone());
-            queue.enter(address(n)).unwrap().run(move || {
+            queue.enter(sent).unwrap().run(move || {
                 started.send(n).unwrap();
                 wait.lock().unwrap().recv().unwrap();
                 n
             })
         };
-        let (first, second) = (tokio::spawn(run(1)), tokio::spawn(run(2)));
+        let (first, second) = (tokio::spawn(run(stranger(1), 1)), tokio::spawn(run(stranger(2), 2)));
         let mut began: Vec<u32> = Vec::new();
         while began.len() < 2 {
             began.extend(starts.try_iter());
             tokio::task::yield_now().await;
         }
-        let (mut third, mut fourth) = (Box::pin(run(3)), Box::pin(run(4)));
-        assert!((&mut third).now_or_never().is_none() && (&mut fourth).now_or_never().is_none());
-        drop(third);
-        assert_eq!(queue.0.all.available_permits(), QUEUED - 3);
-        ends.send(()).unwrap();
-        ends.send(()).unwrap();
+        let mut waiting: Vec<_> = [3, 4, 5].map(|n| Box::pin(run(stranger(n), n))).into();
+        let mut last = Box::pin(run(user(6), 6));
+        assert!(waiting.iter_mut().chain([&mut last]).all(|one| one.now_or_never().is_none()));
+        drop(waiting.remove(0));
+        assert_eq!(queue.0.all.available_permits(), QUEUED - 5);
+        let others = waiting.into_iter().chain([last]).map(tokio::spawn).collect::<Vec<_>>();
+        tokio::task::yield_now().await;
+        for _ in 0..2 {
+            ends.send(()).unwrap();
+        }
         assert_eq!((first.await.unwrap(), second.await.unwrap()), (Ok(1), Ok(2)));
-        ends.send(()).unwrap();
-        assert_eq!(fourth.await, Ok(4));
-        assert_eq!(starts.try_iter().collect::<Vec<_>>(), [4], "the third has left");
+        began.clear();
+        while began.len() < 2 {
+            began.extend(starts.try_iter());
+            tokio::task::yield_now().await;
+        }
+        began.sort_unstable();
+        assert_eq!(began, [4, 6], "the third has left, and the user waits for one stranger at most");
+        for _ in 0..3 {
+            ends.send(()).unwrap();
+        }
+        for (one, n) in others.into_iter().zip([4, 5, 6]) {
+            assert_eq!(one.await.unwrap(), Ok(n));
+        }
+        starts.try_iter().for_each(drop);
         // The caller leaves while his password is hashed: the turn is taken until the end.
-        let left = tokio::spawn(run(5));
+        let left = tokio::spawn(run(stranger(7), 7));
         while starts.try_recv().is_err() {
             tokio::task::yield_now().await;
         }
         left.abort();
         assert!(left.await.is_err());
-        assert_eq!((queue.0.turns.available_permits(), queue.of_addresses().len()), (1, 1));
+        assert_eq!((queue.0.turns.available_permits(), queue.0.of_senders.lock().unwrap().len()), (1, 1));
         // Nobody waits forever.
         let _turns = queue.0.turns.clone().acquire_owned().await.unwrap();
-        let waiting = tokio::spawn(run(6));
+        let waiting = tokio::spawn(run(stranger(8), 8));
         tokio::task::yield_now().await;
         tokio::time::advance(WAIT + Duration::from_millis(1)).await;
         assert_eq!(waiting.await.unwrap(), Err(QueueError::Full));

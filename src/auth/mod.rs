@@ -5,7 +5,8 @@
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
 //! - `usage`: what the drive adds to the usage of users, within their quotas
-//! - `new_user`, `users`, `grants`, `secrets`: changes of accounts; `reset_admin`: what needs no credential
+//! - `new_user`, `users`, `grants`, `secrets`: changes of accounts; `secret_bounds`: how many sessions and tokens;
+//!   `reset_admin`: what needs no credential
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
@@ -33,6 +34,7 @@ pub mod random;
 mod remembered;
 pub mod requester;
 mod reset_admin;
+mod secret_bounds;
 mod secrets;
 mod sender;
 mod slowdown;
@@ -50,7 +52,7 @@ pub use new_user::{NewUser, PreparedUser};
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
 pub use usage::Limited;
-pub use users::{QuotaChange, User, UserChange};
+pub use users::{OldPassword, QuotaChange, User, UserChange};
 pub use ways::Ways;
 
 use std::sync::Arc;

@@ -75,7 +75,7 @@ impl Auth {
     pub async fn prepare_user(&self, by: &Credential, new: NewUser) -> Result<PreparedUser> {
         let maker = self.maker(by).await?;
         let name = UserName::parse(&new.name)?;
-        let hash = self.verifier.hash(&new.password).await?;
+        let hash = self.verifier.hash(&new.password, by.user()).await?;
         let NewUser { display, admin, quota, .. } = new;
         let (admin, created) = (admin || maker.is_none(), (self.clock)());
         let profile = Profile { admin, disabled: false, removed: false, created, display, quota };

@@ -1,9 +1,9 @@
 //! Right passwords are remembered for a minute: a client that sends one with each request is neither slowed nor costs a
 //! hash each time.
 //!
-//! What is kept is a hash of the password, the stored hash that it matches, the name and the address, under a key that only
-//! this process knows: never the password. So another stored hash matches no more. A password is remembered for its address
-//! alone: from elsewhere nobody finds out whether a guess is right once he is slowed. At the same address he does, in the
+//! What is kept is a hash of the password, the name and the address, and one of the stored hash that it matches, under a key
+//! that only this process knows: never the password. So another stored hash matches no more, and whether a password is
+//! remembered at all is known without a read of what is stored. A password is remembered for its address alone: from elsewhere nobody finds out whether a guess is right once he is slowed. At the same address he does, in the
 //! minute after its user has sent it; otherwise his wrong passwords would slow the right one.
 
 use std::collections::HashMap;
@@ -38,12 +38,25 @@ impl SentDigest {
 #[derive(Debug, Default)]
 pub struct Remembered {
     key: OnceLock<[u8; 32]>,
-    times: Mutex<HashMap<SentDigest, Instant>>,
+    right: Mutex<HashMap<SentDigest, Right>>,
+}
+
+/// A right password.
+#[derive(Clone, Copy, Debug)]
+struct Right {
+    /// The keyed hash of the stored hash that it matches.
+    stored: [u8; 32],
+    time: Instant,
 }
 
 impl Remembered {
-    /// The digest of a password, with the stored hash to which it is compared.
-    pub fn digest(&self, sender: &Sender, stored: &PasswordHash, password: &str) -> Result<SentDigest, RandomError> {
+    /// The digest of a password.
+    pub fn digest(&self, sender: &Sender, password: &str) -> Result<SentDigest, RandomError> {
+        // The sender's bytes have their length: no others make the same bytes with another password.
+        Ok(SentDigest(self.keyed(b"sent", sender.bytes(), password)?))
+    }
+
+    fn keyed(&self, what: &[u8; 4], more: impl AsRef<[u8]>, text: &str) -> Result<[u8; 32], RandomError> {
         let key = match self.key.get() {
             Some(key) => key,
             None => {
@@ -51,43 +64,51 @@ impl Remembered {
                 self.key.get_or_init(|| new)
             }
         };
-        // All parts before the last have their length: no other parts make the same bytes.
-        let parts = Sha256::new().chain_update(key).chain_update(sender.bytes());
-        let length = (stored.0.len() as u64).to_be_bytes();
-        let parts = parts.chain_update(length).chain_update(&stored.0).chain_update(password);
-        Ok(SentDigest(parts.finalize().into()))
+        let parts = Sha256::new().chain_update(key).chain_update(what).chain_update(more).chain_update(text);
+        Ok(parts.finalize().into())
     }
 
-    /// Whether this password was right within a minute. If so, it is right now.
-    pub fn is_right(&self, digest: &SentDigest, now: Instant) -> bool {
-        let mut times = self.times();
-        let Some(time) = times.get_mut(digest).filter(|time| is_live(**time, now)) else { return false };
-        *time = now.max(*time);
-        true
+    /// Whether this password matched any stored hash within a minute.
+    pub fn is_known(&self, digest: &SentDigest, now: Instant) -> bool {
+        self.right().get(digest).is_some_and(|right| right.is_live(now))
     }
 
-    /// Notes that this password is right.
-    pub fn note(&self, digest: SentDigest, now: Instant) {
-        let mut times = self.times();
-        if times.len() >= PASSWORDS {
-            times.retain(|_, time| is_live(*time, now));
+    /// Whether this password matched this stored hash within a minute. If so, it is right now.
+    pub fn is_right(&self, digest: &SentDigest, stored: &PasswordHash, now: Instant) -> Result<bool, RandomError> {
+        let stored = self.keyed(b"kept", [], &stored.0)?;
+        let mut all = self.right();
+        let is_right = |right: &&mut Right| right.is_live(now) && right.stored == stored;
+        let Some(right) = all.get_mut(digest).filter(is_right) else { return Ok(false) };
+        right.time = now.max(right.time);
+        Ok(true)
+    }
+
+    /// Notes that this password matches this stored hash.
+    pub fn note(&self, digest: SentDigest, stored: &PasswordHash, now: Instant) -> Result<(), RandomError> {
+        let stored = self.keyed(b"kept", [], &stored.0)?;
+        let mut all = self.right();
+        if all.len() >= PASSWORDS {
+            all.retain(|_, right| right.is_live(now));
         }
-        if times.len() >= PASSWORDS {
-            let oldest = times.iter().min_by_key(|(_, time)| **time).map(|(digest, _)| *digest);
+        if all.len() >= PASSWORDS {
+            let oldest = all.iter().min_by_key(|(_, right)| right.time).map(|(digest, _)| *digest);
             if let Some(oldest) = oldest {
-                times.remove(&oldest);
+                all.remove(&oldest);
             }
         }
-        times.insert(digest, now);
+        all.insert(digest, Right { stored, time: now });
+        Ok(())
     }
 
-    fn times(&self) -> MutexGuard<'_, HashMap<SentDigest, Instant>> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    fn right(&self) -> MutexGuard<'_, HashMap<SentDigest, Right>> {
+        self.right.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_live(time: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(time) < REMEMBERED
+impl Right {
+    fn is_live(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.time) < REMEMBERED
+    }
 }
 
 #[cfg(test)]
@@ -98,52 +119,56 @@ mod tests {
         Sender::new(name, address.parse().unwrap())
     }
 
+    fn stored(text: &str) -> PasswordHash {
+        PasswordHash(text.into())
+    }
+
     #[test]
     fn only_the_same_password_of_the_same_sender_matches_the_same_hash() {
         let (remembered, now) = (Remembered::default(), Instant::now());
-        let digest = |name: &str, address: &str, stored: &str, password: &str| {
-            remembered.digest(&sender(name, address), &PasswordHash(stored.into()), password).unwrap()
-        };
-        remembered.note(digest("tom", "10.0.0.1", "$a", "sesame"), now);
-        for (name, address, stored, password, is_right) in [
-            ("tom", "10.0.0.1", "$a", "sesame", true),
-            ("TOM", "::ffff:10.0.0.1", "$a", "sesame", true),
-            ("tim", "10.0.0.1", "$a", "sesame", false),
-            ("tom", "10.0.0.2", "$a", "sesame", false),
-            ("tom", "10.0.0.1", "$b", "sesame", false),
-            ("tom", "10.0.0.1", "$as", "esame", false),
-            ("tom", "10.0.0.1", "$a", "Sesame", false),
+        let digest =
+            |name: &str, address: &str, password: &str| remembered.digest(&sender(name, address), password).unwrap();
+        remembered.note(digest("tom", "10.0.0.1", "sesame"), &stored("$a"), now).unwrap();
+        for (name, address, hash, password, [is_known, is_right]) in [
+            ("tom", "10.0.0.1", "$a", "sesame", [true, true]),
+            ("TOM", "::ffff:10.0.0.1", "$a", "sesame", [true, true]),
+            ("tom", "10.0.0.1", "$b", "sesame", [true, false]),
+            ("tim", "10.0.0.1", "$a", "sesame", [false, false]),
+            ("tom", "10.0.0.2", "$a", "sesame", [false, false]),
+            ("tom", "10.0.0.1", "$a", "Sesame", [false, false]),
         ] {
-            let digest = digest(name, address, stored, password);
-            assert_eq!(remembered.is_right(&digest, now), is_right, "{name} {address} {stored} {password}");
+            let digest = digest(name, address, password);
+            let found = [remembered.is_known(&digest, now), remembered.is_right(&digest, &stored(hash), now).unwrap()];
+            assert_eq!(found, [is_known, is_right], "{name} {address} {hash} {password}");
         }
-        let other = Remembered::default().digest(&sender("tom", "10.0.0.1"), &PasswordHash("$a".into()), "sesame");
-        assert_ne!(other.unwrap(), digest("tom", "10.0.0.1", "$a", "sesame"), "the key is random");
+        let other = Remembered::default().digest(&sender("tom", "10.0.0.1"), "sesame");
+        assert_ne!(other.unwrap(), digest("tom", "10.0.0.1", "sesame"), "the key is random");
         assert!(!format!("{remembered:?}").contains("sesame"));
     }
 
     #[test]
     fn a_password_is_remembered_for_a_minute_after_its_last_use() {
-        let (remembered, now) = (Remembered::default(), Instant::now());
+        let (remembered, now, hash) = (Remembered::default(), Instant::now(), stored("$a"));
         let after = |seconds: u64| now + Duration::from_secs(seconds);
-        let digest = remembered.digest(&sender("tom", "::1"), &PasswordHash("$a".into()), "sesame").unwrap();
-        assert!(!remembered.is_right(&digest, now));
-        remembered.note(digest, now);
+        let digest = remembered.digest(&sender("tom", "::1"), "sesame").unwrap();
+        assert!(!remembered.is_right(&digest, &hash, now).unwrap());
+        remembered.note(digest, &hash, now).unwrap();
         for (seconds, is_right) in [(59, true), (118, true), (100, true), (177, true), (237, false), (300, false)] {
-            assert_eq!(remembered.is_right(&digest, after(seconds)), is_right, "{seconds}");
+            assert_eq!(remembered.is_known(&digest, after(seconds)), is_right, "{seconds}");
+            assert_eq!(remembered.is_right(&digest, &hash, after(seconds)).unwrap(), is_right, "{seconds}");
         }
     }
 
     #[test]
     fn memory_is_bounded_and_the_oldest_is_forgotten() {
-        let (remembered, now) = (Remembered::default(), Instant::now());
+        let (remembered, now, hash) = (Remembered::default(), Instant::now(), stored("$a"));
         let digest = |n: usize| SentDigest(std::array::from_fn(|at| n.to_be_bytes().get(at).copied().unwrap_or(0)));
         let after = |ms: usize| now + Duration::from_millis(ms as u64);
-        (0..=PASSWORDS).for_each(|n| remembered.note(digest(n), after(n)));
-        assert_eq!(remembered.times().len(), PASSWORDS);
+        (0..=PASSWORDS).for_each(|n| remembered.note(digest(n), &hash, after(n)).unwrap());
+        assert_eq!(remembered.right().len(), PASSWORDS);
         let end = after(PASSWORDS);
-        assert!(!remembered.is_right(&digest(0), end) && remembered.is_right(&digest(1), end));
-        remembered.note(digest(0), end + REMEMBERED);
-        assert_eq!(remembered.times().len(), 1);
+        assert!(!remembered.is_known(&digest(0), end) && remembered.is_known(&digest(1), end));
+        remembered.note(digest(0), &hash, end + REMEMBERED).unwrap();
+        assert_eq!(remembered.right().len(), 1);
     }
 }

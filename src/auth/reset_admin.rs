@@ -28,7 +28,7 @@ impl Auth {
     ///
     /// Errors: [`AuthError::NotFound`] if there is no such user.
     pub async fn reset_admin(&self, name: &str, password: &str) -> Result<User> {
-        let hash = &self.verifier.hash(password).await?;
+        let hash = &self.verifier.hash(password, None).await?;
         self.until_committed(|| async move {
             let name = self.known_name(name).await?.ok_or(AuthError::NotFound)?;
             let (user, stamp) = self.user_with_stamp(&name).await?;

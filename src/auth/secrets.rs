@@ -1,6 +1,5 @@
 //! Logins, sessions and tokens: made, found, ended.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Instant;
@@ -11,11 +10,12 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::Auth;
-use super::authority::{Authority, Credential, Proof, SESSION_MS, is_in_time};
+use super::authority::{Authority, Credential, Proof, SESSION_MS};
 use super::error::{AuthError, Result};
 use super::guards;
 use super::password::TOKEN_PREFIX;
 use super::random::random;
+use super::secret_bounds::StoredSecret;
 use super::sender::Sender;
 use super::verifier::SentPassword;
 use crate::schema::CF;
@@ -25,10 +25,8 @@ use crate::schema::secret::{self, Scope, Secret, SecretDigest, SecretKind, Secre
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
-use crate::table::{CellCursor, Change, Check, Column, ConditionalRow, PageQuery, Plan, RowQuery};
+use crate::table::{Change, Check, Column, ConditionalRow, Plan, RowQuery};
 
-/// Secrets that are listed at a time.
-const PAGE: usize = 100;
 /// The time of the last use is written when it is so much later than the stored one.
 const USE_MS: i64 = 60 * 60 * 1_000;
 
@@ -40,6 +38,8 @@ pub struct NewSecret {
     pub id: SecretId,
     /// When it was made.
     pub created: Timestamp,
+    /// From when on it is not valid.
+    pub expires: Option<Timestamp>,
     /// What its user has proved with it.
     pub credential: Credential,
 }
@@ -88,17 +88,18 @@ impl Auth {
     ///
     /// [`PasswordError::Busy`]: super::password::PasswordError::Busy
     pub async fn log_in(&self, name: &str, password: &str, address: IpAddr, now: Instant) -> Result<Credential> {
-        let user = self.known_name(name).await?;
-        let stored = match &user {
-            Some(user) => self.password_of(user).await?,
-            None => None,
-        };
         let sent = SentPassword { password, sender: Sender::new(name, address), now };
-        let is_right = self.verifier.verify_sent(sent, stored.clone()).await?;
-        match (user, stored) {
-            (Some(user), Some(hash)) if is_right => Ok(Credential(Proof::Password { user, hash })),
-            _ => Err(AuthError::Unauthorized),
-        }
+        let read = || async { self.user_with_password(name).await };
+        let verified = self.verifier.verify_sent(sent, read).await?;
+        let (user, hash) = verified.ok_or(AuthError::Unauthorized)?;
+        Ok(Credential(Proof::Password { user, hash }))
+    }
+
+    /// The user of a name who may log in, with the hash of his password.
+    async fn user_with_password(&self, name: &str) -> Result<Option<((UserName, PasswordHash), PasswordHash)>> {
+        let Some(user) = self.known_name(name).await? else { return Ok(None) };
+        let hash = self.password_of(&user).await?;
+        Ok(hash.map(|hash| ((user, hash.clone()), hash)))
     }
 
     /// The hash of a user who may log in.
@@ -118,9 +119,10 @@ impl Auth {
         self.make_secret(login, SecretKind::Session, text, NewToken { expires, ..NewToken::default() }).await
     }
 
-    /// Makes a token.
+    /// Makes a token. One that is made with a token ends no later than that.
     ///
-    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory.
+    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory; [`AuthError::Outlives`] to one that ends
+    /// earlier; [`AuthError::TooManyTokens`].
     pub async fn make_token(&self, by: &Credential, new: NewToken) -> Result<NewSecret> {
         let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::<20>()?));
         self.make_secret(by, SecretKind::Token, text, new).await
@@ -129,25 +131,36 @@ impl Auth {
     async fn make_secret(&self, by: &Credential, kind: SecretKind, text: String, new: NewToken) -> Result<NewSecret> {
         let user = by.user().ok_or(AuthError::Forbidden)?.clone();
         let owner = SecretOwner { user, kind, id: SecretId::random() };
-        let NewToken { name, expires, scope } = new;
         let (digest, created) = (digest_of(&text), (self.clock)());
-        let secret = Secret { digest, name, created, expires, scope };
-        let (this, owner, secret) = (self, &owner, &secret);
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
-            if !authority.is_for_account() {
-                return Err(AuthError::Forbidden);
-            }
-            // The stamp stays: only a change that ends all secrets depends on a new one, and it checks which is the newest.
-            let ConditionalRow { table, row, checks, .. } = authority.guard();
-            let changes = vec![owner.put(secret), account::put_newest(owner.id)];
-            let guarded = vec![ConditionalRow { table, row, checks, changes }];
-            let prepare = vec![owner.put_index(secret.digest)];
-            Ok((Plan { prepare, guarded, ..Plan::default() }, ()))
-        })
-        .await?;
+        let (this, owner, new) = (self, &owner, &new);
+        let expires = self
+            .until_committed(|| async move {
+                let authority = this.authority(by).await?;
+                if !authority.is_for_account() {
+                    return Err(AuthError::Forbidden);
+                }
+                let expires = match kind {
+                    SecretKind::Session => new.expires,
+                    SecretKind::Token => end_of_token(new.expires, authority.token_end())?,
+                };
+                let NewToken { name, scope, .. } = new.clone();
+                // The stamp stays: only a change that ends all secrets depends on a new one, and it checks which is the
+                // newest.
+                let ConditionalRow { table, row, mut checks, .. } = authority.guard();
+                if kind == SecretKind::Token {
+                    // IMPORTANT: before the tokens are counted.
+                    checks.push(this.newest_secret(&owner.user).await?);
+                }
+                let mut changes =
+                    vec![owner.put(&Secret { digest, name, created, expires, scope }), account::put_newest(owner.id)];
+                let mut plan = Plan { prepare: vec![owner.put_index(digest)], ..Plan::default() };
+                this.make_room(&mut plan, &mut changes, owner).await?;
+                plan.guarded = vec![ConditionalRow { table, row, checks, changes }];
+                Ok((plan, expires))
+            })
+            .await?;
         let credential = Credential(Proof::Secret { owner: owner.clone(), digest });
-        Ok(NewSecret { text, id: owner.id, created, credential })
+        Ok(NewSecret { text, id: owner.id, created, expires, credential })
     }
 
     /// Finds the session or token that a client has sent. [`Auth::authority`] tells whether it is still valid.
@@ -239,25 +252,22 @@ impl Auth {
     pub async fn secrets(&self, by: &Credential, of: &UserName, kind: SecretKind) -> Result<Vec<ListedSecret>> {
         let authority = self.authority(by).await?;
         may_list(&authority, of)?;
-        let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        let (row, family) = (Grantee::User(of.clone()).key(), kind.family());
-        let first = PageQuery { table: account::TABLE, row, family, from, to, limit: PAGE, unchanged: Vec::new() };
-        let mut cursor = CellCursor::new(first);
-        let (mut found, mut last_uses) = (Vec::new(), HashMap::new());
-        while let Some(cells) = cursor.next(&self.tables).await? {
-            for cell in cells {
-                found.extend(secret::from_cell(&cell)?);
-                last_uses.extend(secret::use_from_cell(&cell)?);
-            }
-        }
         let now = (self.clock)();
-        let listed = |(id, secret): (SecretId, Secret)| {
-            let used = last_uses.get(&id).copied();
-            let is_valid = is_in_time(kind, &secret, used, now);
+        let valid = self.stored_secrets(of, kind).await?.into_iter().filter(|stored| stored.is_in_time(kind, now));
+        let listed = |StoredSecret { id, secret, used }| {
             let Secret { name, created, expires, scope, .. } = secret;
-            is_valid.then_some(ListedSecret { id, name, created, used, expires, scope })
+            ListedSecret { id, name, created, used, expires, scope }
         };
-        Ok(found.into_iter().filter_map(listed).collect())
+        Ok(valid.map(listed).collect())
+    }
+}
+
+/// When a new token ends. `maker`: the end of the token that it is made with, if that ends.
+fn end_of_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<Option<Timestamp>> {
+    match (expires, maker) {
+        (Some(expires), Some(maker)) if expires > maker => Err(AuthError::Outlives),
+        (None, maker) => Ok(maker),
+        (expires, _) => Ok(expires),
     }
 }
 

@@ -48,7 +48,8 @@ impl Sender {
 }
 
 impl SentName {
-    fn new(name: &str) -> Self {
+    /// The name in any spelling.
+    pub fn new(name: &str) -> Self {
         let folded = UserName::parse(name).map(|name| name.folded_key());
         Self(Sha256::digest(folded.as_deref().unwrap_or(name.as_bytes())).into())
     }

@@ -1,6 +1,8 @@
 //! Users: changed, removed, listed. At least one admin who can log in stays, once there was a user.
 
-use bytes::Bytes;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Instant;
 
 use super::Auth;
 use super::authority::{Authority, Credential, Proof};
@@ -26,7 +28,7 @@ pub struct UserChange {
     /// A new password ends all sessions but that of the request.
     pub password: Option<String>,
     /// The present password. A user who is no admin proves it again when he changes his password.
-    pub old_password: Option<String>,
+    pub old_password: Option<OldPassword>,
     /// Whether he may do everything.
     pub admin: Option<bool>,
     /// Disabling ends all sessions.
@@ -42,6 +44,24 @@ pub struct QuotaChange {
     pub bytes: Option<Option<u64>>,
     /// The limit of files and directories; none in it: no limit.
     pub files: Option<Option<u64>>,
+}
+
+/// The present password of a user, as it was sent. A wrong one counts as a wrong one of a login does.
+#[derive(Clone)]
+pub struct OldPassword {
+    /// The password.
+    pub password: String,
+    /// Where it was sent from.
+    pub address: IpAddr,
+    /// The time now.
+    pub now: Instant,
+}
+
+/// No password appears in a log.
+impl fmt::Debug for OldPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OldPassword").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl UserChange {
@@ -65,7 +85,8 @@ pub struct User {
 impl Auth {
     /// Changes a user. An admin changes everybody, a user his own display name and, with the old one, his password.
     ///
-    /// Errors: [`AuthError::LastAdmin`] if no admin would be left who can log in.
+    /// Errors: [`AuthError::LastAdmin`] if no admin would be left who can log in; [`AuthError::WrongPassword`] if the
+    /// present password is another one, [`AuthError::Slowed`] after too many such.
     pub async fn change_user(&self, by: &Credential, name: &str, change: UserChange) -> Result<User> {
         let authority = self.authority(by).await?;
         let name = match self.known_name(name).await? {
@@ -76,11 +97,11 @@ impl Auth {
         };
         may_change(&authority, &name, &change)?;
         // Before a new one is hashed, and once: each takes a place of the queue.
-        let needs_old = change.password.is_some() && (!authority.is_admin() || change.old_password.is_some());
-        let old = if needs_old { Some(self.verify_old(&name, &change).await?) } else { None };
+        let needs_old = change.old_password.is_some() || (change.password.is_some() && !authority.is_admin());
+        let old = if needs_old { Some(self.verify_old(&authority, &name, &change).await?) } else { None };
         let hash = match &change.password {
             None => None,
-            Some(password) => Some(self.verifier.hash(password).await?),
+            Some(password) => Some(self.verifier.hash(password, authority.user()).await?),
         };
         let (this, name, change, hash, old) = (self, &name, &change, &hash, &old);
         self.until_committed(|| async move {
@@ -141,26 +162,35 @@ impl Auth {
         })
     }
 
-    /// Verifies the present password of a user. Returns its hash as it is stored.
-    async fn verify_old(&self, name: &UserName, change: &UserChange) -> Result<Bytes> {
-        let stored = self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?;
-        let stored = stored.ok_or(AuthError::Forbidden)?;
-        let old = change.old_password.as_deref().ok_or(AuthError::Forbidden)?;
-        let hash = value::decode::<PasswordHash>(&stored)?;
-        if !self.verifier.verify_own(old, hash).await? {
-            return Err(AuthError::Forbidden);
+    /// Verifies the present password of a user. Returns its hash.
+    ///
+    /// That of the user who asks is verified as in a login: otherwise who has stolen a session could guess without end.
+    async fn verify_old(&self, by: &Authority, name: &UserName, change: &UserChange) -> Result<PasswordHash> {
+        let OldPassword { password, address, now } = change.old_password.as_ref().ok_or(AuthError::Forbidden)?;
+        let asker = by.user().ok_or(AuthError::Forbidden)?;
+        if asker == name {
+            return match self.log_in(name.as_str(), password, *address, *now).await.map(|login| login.0) {
+                Ok(Proof::Password { hash, .. }) => Ok(hash),
+                Ok(_) | Err(AuthError::Unauthorized) => Err(AuthError::WrongPassword),
+                Err(error) => Err(error),
+            };
         }
-        Ok(stored)
+        let stored = self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?;
+        let hash = value::decode::<PasswordHash>(&stored.ok_or(AuthError::Forbidden)?)?;
+        let is_right = self.verifier.verify_own(password, hash.clone(), asker).await?;
+        if is_right { Ok(hash) } else { Err(AuthError::WrongPassword) }
     }
 
-    /// The row that guards that a user's password is still the one with this stored hash.
+    /// The row that guards that a user's password is still the one with this hash.
     ///
-    /// Errors: [`AuthError::Forbidden`] if it is another one by now.
-    async fn still(&self, name: &UserName, stored: &Bytes) -> Result<ConditionalRow> {
-        if self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?.as_ref() != Some(stored) {
-            return Err(AuthError::Forbidden);
+    /// Errors: [`AuthError::WrongPassword`] if it is another one by now.
+    async fn still(&self, name: &UserName, hash: &PasswordHash) -> Result<ConditionalRow> {
+        let stored = self.tables.cell(account::TABLE, &key(name), CF, account::PASSWORD).await?;
+        let stored = stored.ok_or(AuthError::WrongPassword)?;
+        if value::decode::<PasswordHash>(&stored)? != *hash {
+            return Err(AuthError::WrongPassword);
         }
-        let checks = vec![Check::Equals(account::password_column(), stored.clone())];
+        let checks = vec![Check::Equals(account::password_column(), stored)];
         Ok(ConditionalRow { table: account::TABLE, row: key(name), checks, changes: Vec::new() })
     }
 

@@ -6,13 +6,14 @@ use std::time::Instant;
 use tokio::sync::Mutex;
 
 use super::error::{AuthError, Result};
-use super::hash_queue::{HashQueue, QUEUED};
+use super::hash_queue::{HashQueue, QUEUED, Sent};
 use super::password::{self, PasswordError};
-use super::remembered::Remembered;
-use super::sender::Sender;
+use super::remembered::{Remembered, SentDigest};
+use super::sender::{Sender, SentName};
 use super::slowdown::Slowdown;
 use crate::budget::Budget;
 use crate::schema::account::PasswordHash;
+use crate::schema::user_name::UserName;
 
 type HashResult<T> = std::result::Result<T, PasswordError>;
 
@@ -52,30 +53,35 @@ impl Verifier {
         }))
     }
 
-    /// The hash of a new password.
-    pub async fn hash(&self, password: &str) -> HashResult<PasswordHash> {
+    /// The hash of a new password. `by`: who sets it; none for the first user.
+    pub async fn hash(&self, password: &str, by: Option<&UserName>) -> HashResult<PasswordHash> {
         let password = password::allowed(password)?;
-        self.0.queue.enter(None)?.run(move || password::hash(&password)).await?
+        self.0.queue.enter(by_user(by))?.run(move || password::hash(&password)).await?
     }
 
-    /// Whether a user who is logged in knows his password.
-    pub async fn verify_own(&self, password: &str, stored: PasswordHash) -> HashResult<bool> {
+    /// Whether a password is a user's. `by`: the user who is logged in, and sends it.
+    pub async fn verify_own(&self, password: &str, stored: PasswordHash, by: &UserName) -> HashResult<bool> {
         let password = password::allowed(password).ok();
-        self.0.queue.enter(None)?.run(move || password::is_right(password.as_deref(), Some(&stored))).await?
+        let queued = self.0.queue.enter(by_user(Some(by)))?;
+        queued.run(move || password::is_right(password.as_deref(), Some(&stored))).await?
     }
 
-    /// Whether the password that a client has sent is the right one. `stored`: none if the name has none; that takes as
-    /// long.
+    /// The user whose password a client has sent; none if it is wrong, or if the name has none, which takes as long.
+    ///
+    /// `read`: the user of the name with the hash that is stored of him. IMPORTANT: it is read only for a password that is
+    /// remembered or will be hashed. So the time of a refusal tells nothing of what is stored.
     ///
     /// Errors: [`AuthError::Slowed`] after too many wrong ones, [`PasswordError::Busy`] if too many are sent.
-    pub async fn verify_sent(&self, sent: SentPassword<'_>, stored: Option<PasswordHash>) -> Result<bool> {
+    pub async fn verify_sent<T, F>(&self, sent: SentPassword<'_>, read: impl Fn() -> F) -> Result<Option<T>>
+    where
+        F: Future<Output = Result<Option<(T, PasswordHash)>>>,
+    {
         let Inner { queue, slowdown, remembered, alike } = &*self.0;
         let SentPassword { password, sender, now } = sent;
         let password = password::allowed(password).ok();
-        let none = PasswordHash(String::new());
-        let digest = remembered.digest(&sender, stored.as_ref().unwrap_or(&none), password.as_deref().unwrap_or(""))?;
-        if remembered.is_right(&digest, now) {
-            return Ok(true);
+        let digest = remembered.digest(&sender, password.as_deref().unwrap_or(""))?;
+        if let Some(user) = self.find_remembered(&digest, &sent, &read).await? {
+            return Ok(Some(user));
         }
         // A client sends many requests at once: the first one is verified, and the others find it remembered. Otherwise
         // they would slow each other.
@@ -83,30 +89,63 @@ impl Verifier {
             Some(lock) => Some(lock.lock().await),
             None => None,
         };
-        if remembered.is_right(&digest, now) {
-            return Ok(true);
+        if let Some(user) = self.find_remembered(&digest, &sent, &read).await? {
+            return Ok(Some(user));
         }
+        let by_stranger = Sent::ByStranger(sender.net);
+        let by = if slowdown.is_spared(&sender, now) { Sent::ByUser(sender.name) } else { by_stranger };
         // IMPORTANT: a password that finds the queue full was never counted.
-        let queued = queue.enter(Some(sender.net)).map_err(PasswordError::from)?;
+        let queued = queue.enter(by).map_err(PasswordError::from)?;
         let pending = slowdown.begin(sender, now).map_err(|wait| AuthError::Slowed(wait.as_secs()))?;
+        let (user, stored) = read().await?.unzip();
         let remembered = remembered.clone();
         let verified = queued.run(move || -> HashResult<bool> {
             // On this thread, since the caller may leave before it is done: he would not have sent a wrong password then.
             let is_right = password::is_right(password.as_deref(), stored.as_ref())?;
-            if is_right {
-                pending.right();
-                remembered.note(digest, now);
-            } else {
-                pending.wrong();
+            match stored.filter(|_| is_right) {
+                Some(stored) => {
+                    pending.right();
+                    remembered.note(digest, &stored, now)?;
+                }
+                None => pending.wrong(),
             }
             Ok(is_right)
         });
-        Ok(verified.await.map_err(PasswordError::from)??)
+        let is_right = verified.await.map_err(PasswordError::from)??;
+        Ok(user.filter(|_| is_right))
     }
+
+    /// The user whose password this is, if it is remembered. Then his name is spared at his address for a day again.
+    async fn find_remembered<T, F>(
+        &self,
+        digest: &SentDigest,
+        sent: &SentPassword<'_>,
+        read: &impl Fn() -> F,
+    ) -> Result<Option<T>>
+    where
+        F: Future<Output = Result<Option<(T, PasswordHash)>>>,
+    {
+        let Inner { remembered, slowdown, .. } = &*self.0;
+        if !remembered.is_known(digest, sent.now) {
+            return Ok(None);
+        }
+        let Some((user, stored)) = read().await? else { return Ok(None) };
+        let is_right = remembered.is_right(digest, &stored, sent.now)?;
+        if is_right {
+            slowdown.renew(&sent.sender, sent.now);
+        }
+        Ok(Some(user).filter(|_| is_right))
+    }
+}
+
+/// A password of a user who is logged in; or of nobody, on a drive without users.
+fn by_user(name: Option<&UserName>) -> Sent {
+    Sent::ByUser(SentName::new(name.map_or("", UserName::as_str)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use futures_util::FutureExt;
@@ -117,7 +156,13 @@ mod tests {
 
     async fn verify(verifier: &Verifier, password: &str, address: &str, stored: Option<&PasswordHash>) -> Result<bool> {
         let sender = Sender::new("tom", address.parse().unwrap());
-        verifier.verify_sent(SentPassword { password, sender, now: Instant::now() }, stored.cloned()).await
+        let sent = SentPassword { password, sender, now: Instant::now() };
+        let read = || async { Ok(stored.map(|stored| ((), stored.clone()))) };
+        Ok(verifier.verify_sent(sent, read).await?.is_some())
+    }
+
+    fn tom() -> UserName {
+        UserName::parse("tom").unwrap()
     }
 
     fn count(verified: &[Result<bool>], is: impl Fn(&Result<bool>) -> bool) -> usize {
@@ -127,14 +172,14 @@ mod tests {
     #[tokio::test]
     async fn only_the_right_password_is_verified() {
         let verifier = Verifier::new(Budget::unlimited());
-        let hash = verifier.hash("sesame, open").await.unwrap();
+        let hash = verifier.hash("sesame, open", Some(&tom())).await.unwrap();
         assert!(hash.0.starts_with("$argon2id$v=19$m=65536,t=3,p=4$"), "{}", hash.0);
-        assert_ne!(hash, verifier.hash("sesame, open").await.unwrap(), "the salt is random");
+        assert_ne!(hash, verifier.hash("sesame, open", Some(&tom())).await.unwrap(), "the salt is random");
         for (password, is_right) in
             [("sesame, open", true), ("sesame, Open", false), ("short", false), ("rd_sesame, open", false), ("", false)]
         {
             assert_eq!(verify(&verifier, password, "::1", Some(&hash)).await.unwrap(), is_right, "{password}");
-            assert_eq!(verifier.verify_own(password, hash.clone()).await.unwrap(), is_right, "{password}");
+            assert_eq!(verifier.verify_own(password, hash.clone(), &tom()).await.unwrap(), is_right, "{password}");
         }
         assert!(!verify(&verifier, "sesame, open", "::1", None).await.unwrap());
         let damaged = verify(&verifier, "sesame, open", "::1", Some(&PasswordHash("?".into()))).await;
@@ -144,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn one_of_many_alike_is_verified_and_of_many_others_no_more_than_allowed() {
         let verifier = Verifier::new(Budget::unlimited());
-        let hash = verifier.hash("sesame, open").await.unwrap();
+        let hash = verifier.hash("sesame, open", Some(&tom())).await.unwrap();
         let right = join_all((0..32).map(|_| verify(&verifier, "sesame, open", "10.0.0.1", Some(&hash)))).await;
         assert_eq!(count(&right, |one| matches!(one, Ok(true))), 32);
         let guesses: Vec<String> = (0..32).map(|n| format!("sesame, {n}")).collect();
@@ -156,7 +201,7 @@ mod tests {
         assert!(verify(&verifier, "sesame, open", "10.0.0.1", Some(&hash)).await.unwrap(), "it is remembered here");
         let slowed = verify(&verifier, "sesame, open", "10.0.0.2", Some(&hash)).await;
         assert!(matches!(slowed, Err(AuthError::Slowed(_))), "a guess from elsewhere: {slowed:?}");
-        let changed = verifier.hash("sesame, open").await.unwrap();
+        let changed = verifier.hash("sesame, open", Some(&tom())).await.unwrap();
         let slowed = verify(&verifier, "sesame, open", "10.0.0.1", Some(&changed)).await;
         assert!(matches!(slowed, Err(AuthError::Slowed(_))), "it is not remembered for another hash: {slowed:?}");
     }
@@ -171,21 +216,65 @@ mod tests {
             assert!(sent.iter_mut().all(|one| one.now_or_never().is_none()), "the first is hashed, the others wait");
             drop(sent);
             // Until the first one is done.
-            let _after = verifier.verify_own("sesame, open", PasswordHash("?".into())).await;
+            let _after = verifier.verify_own("sesame, open", PasswordHash("?".into()), &tom()).await;
         }
         let verified = join_all(guesses.iter().map(|guess| send(guess))).await;
         assert_eq!(count(&verified, |one| matches!(one, Ok(false))), 7, "three were hashed: {verified:?}");
     }
 
+    /// Otherwise the time of the refusal would tell how much is stored of the name.
+    #[tokio::test]
+    async fn nothing_is_read_for_a_password_that_is_not_verified() {
+        let verifier = Verifier::new(Budget::unlimited());
+        let reads = AtomicUsize::new(0);
+        let send = async |guess: &str| {
+            let sent =
+                SentPassword { password: guess, sender: Sender::new("tom", [10, 0, 0, 1].into()), now: Instant::now() };
+            let read = || async {
+                reads.fetch_add(1, Ordering::SeqCst);
+                Ok(None::<((), PasswordHash)>)
+            };
+            verifier.verify_sent(sent, read).await
+        };
+        for n in 0..10 {
+            assert!(send(&format!("guess no. {n}")).await.unwrap().is_none());
+        }
+        for n in 0..10 {
+            let slowed = send(&format!("guess no. {n}")).await;
+            assert!(matches!(slowed, Err(AuthError::Slowed(_))), "{slowed:?}");
+        }
+        assert_eq!(reads.into_inner(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_remembered_password_spares_its_name_for_another_day() {
+        let verifier = Verifier::new(Budget::unlimited());
+        let hash = verifier.hash("sesame, open", Some(&tom())).await.unwrap();
+        let (start, sender) = (Instant::now(), Sender::new("tom", [10, 0, 0, 1].into()));
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        let day = 24 * 60 * 60;
+        // Once a minute, so that it is hashed once.
+        for minute in 0..60 {
+            let sent = SentPassword { password: "sesame, open", sender, now: after(59 * minute) };
+            let found = verifier.verify_sent(sent, || async { Ok(Some(((), hash.clone()))) }).await.unwrap();
+            assert!(found.is_some());
+        }
+        let last = 59 * 59;
+        assert!(verifier.0.slowdown.is_spared(&sender, after(last + day - 1)));
+        assert!(!verifier.0.slowdown.is_spared(&sender, after(last + day + 1)));
+    }
+
     #[tokio::test]
     async fn a_full_queue_is_no_wrong_password() {
         let verifier = Verifier::new(Budget::new(HASH_BYTES));
-        let others: Vec<_> = std::iter::from_fn(|| verifier.0.queue.enter(None).ok()).collect();
+        let places =
+            (0..).map_while(|n| verifier.0.queue.enter(by_user(UserName::parse(&format!("u{n}")).ok().as_ref())).ok());
+        let others: Vec<_> = places.collect();
         for n in 0..20 {
             let busy = verify(&verifier, &format!("guess no. {n}"), "10.0.0.1", None).await;
             assert!(matches!(busy, Err(AuthError::Password(PasswordError::Busy))), "{busy:?}");
         }
-        assert!(matches!(verifier.hash("sesame, open").await, Err(PasswordError::Busy)));
+        assert!(matches!(verifier.hash("sesame, open", Some(&tom())).await, Err(PasswordError::Busy)));
         drop(others);
         assert!(!verify(&verifier, "guess again", "10.0.0.1", None).await.unwrap());
         let sender = Sender::new("tom", [10, 0, 0, 1].into());

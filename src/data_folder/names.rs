@@ -9,6 +9,8 @@ pub const CONTENT: &str = "content";
 /// In `content/`: uploads that are not complete.
 pub const STAGING: &str = "new";
 
+/// In the data folder, as long as there are no users: what the first one is made with.
+pub const FIRST_USER_SECRET: &str = "first-user-secret";
 /// In the data folder and in `db/`: a file with the id of the store.
 pub const STORE_ID: &str = "store-id";
 /// In `content/`: an empty folder, whose name is this prefix and the id of the store.

@@ -10,7 +10,7 @@
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them
 //! - `rights`: what a requester may change and see; `seen`: lookups and lists as he sees them; `granted`: the directories
-//!   that rights are bound to
+//!   that rights are bound to; `watch`: content that is sent as long as he may read it
 //! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
 //! - `folder_keys`: which index rows are those of the files below a folder
 //! - `background`, `gc`: work that nobody waits for; content files that no name reaches
@@ -46,6 +46,7 @@ mod seen;
 pub mod settings;
 mod subtree;
 mod user_drive;
+mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub use model::{
 pub use query::stored::{StoredFiles, TimePage};
 pub use settings::{Settings, Thresholds};
 pub use user_drive::UserDrive;
+pub use watch::WatchedContent;
 
 use background::Background;
 use commit::Committer;

@@ -119,6 +119,16 @@ impl<'a> Rights<'a> {
         }
     }
 
+    /// The permission to read what is in the last directory of a path.
+    ///
+    /// Errors: [`DriveError::NotFound`] if he may not: then he does not see it.
+    pub async fn read_in(&self, chain: &DirChain) -> Result<Permission> {
+        match self.access.decide(chain, Right::Read).await {
+            Err(AuthError::Forbidden) => Err(DriveError::NotFound),
+            permission => Ok(permission?),
+        }
+    }
+
     async fn on(&self, path: &DrivePath, right: Right) -> Result<Permission> {
         let chain = if self.access.is_unrestricted() { DirChain::root() } else { dir_chain(self.ns, path).await? };
         Ok(self.access.decide(&chain, right).await?)
@@ -186,6 +196,11 @@ impl Sight {
     pub fn ways_in(&self, path: &DrivePath) -> Option<(DirId, &Ways)> {
         let Self::Ways(chain, ways) = self else { return None };
         chain.last().filter(|(last, id)| last == path && ways.is_way(*id)).map(|(_, id)| (*id, ways))
+    }
+
+    /// The last of the directories of the path that exist; none if he may do everything.
+    pub fn dir(&self) -> Option<DirId> {
+        self.chain().and_then(DirChain::last).map(|(_, dir)| *dir)
     }
 
     fn chain(&self) -> Option<&DirChain> {

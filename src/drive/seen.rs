@@ -10,8 +10,9 @@ use super::namespace::lookup::{self, children};
 use super::open;
 use super::rights::{Look, Sight};
 use super::settings::TRIES;
+use super::watch::WatchedContent;
 use crate::auth::{Requester, Ways};
-use crate::content::{Body, Content};
+use crate::content::Content;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::{DirId, DrivePath, Name};
 
@@ -140,10 +141,11 @@ pub async fn open_content(
     requester: &Requester,
     path: &DrivePath,
     entry: &FileEntry,
-) -> Result<Body> {
+) -> Result<WatchedContent> {
     look_at(ns, requester, path, |look| async move {
         let found = if look.sight.is_whole() {
-            open::open_content(ns, content, path, entry).await
+            let body = open::open_content(ns, content, path, entry).await;
+            body.map(|body| WatchedContent::new(ns, requester, path, (&look.sight, body)))
         } else {
             Err(DriveError::NotFound)
         };

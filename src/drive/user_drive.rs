@@ -17,10 +17,10 @@ use super::model::{
 use super::namespace::Namespace;
 use super::query::stored::TimePage;
 use super::rooms::Rooms;
+use super::watch::WatchedContent;
 use super::{commit, granted, query, seen, subtree};
 use crate::auth::{CursorSeal, DirChain, PreparedUser, Requester, User};
 use crate::budget::Budget;
-use crate::content::Body;
 use crate::schema::dir::FileEntry;
 use crate::schema::rights::Rights;
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
@@ -105,7 +105,7 @@ impl UserDrive {
 
     /// The content of the version that was found at `path`;
     /// [`ContentError::Gone`](crate::content::ContentError::Gone) if it was replaced since.
-    pub async fn content(&self, path: &DrivePath, entry: &FileEntry) -> Result<Body> {
+    pub async fn content(&self, path: &DrivePath, entry: &FileEntry) -> Result<WatchedContent> {
         seen::open_content(self.namespace(), &self.rooms.parts.content, &self.requester, path, entry).await
     }
 

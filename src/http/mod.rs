@@ -11,12 +11,13 @@
 //! - [`request`]: the parts of a request, parsed once into types that are valid by construction
 //! - [`response`]: the parts of a response; `problem` turns errors into problems
 //!
-//! They use [`options`] (the operator's choices), [`metrics`], [`media_type`] and, except `serve` and `server`, [`app`]
+//! They use [`options`] (the operator's choices), [`first_user`] (the secret that makes the first user), [`metrics`], [`media_type`] and, except `serve` and `server`, [`app`]
 //! (the state that handlers share). The status of each kind of problem is in [`api::problem`](crate::api::problem).
 
 mod access;
 mod app;
 mod callers;
+mod first_user;
 mod media_type;
 mod metrics;
 mod middleware;
@@ -29,6 +30,7 @@ mod serve;
 mod server;
 
 pub use callers::Callers;
+pub use first_user::{FirstUserSecret, remove as remove_first_user_secret};
 pub use options::{ANY_HOST, Limits, Options, ProxyNet};
 pub use router::{router, routes};
 pub use serve::Service;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::first_user::FirstUserSecret;
+
 /// Any name of a host, in [`Options::hosts`].
 pub const ANY_HOST: &str = "*";
 
@@ -22,6 +24,8 @@ pub struct Options {
     pub max_body: Option<u64>,
     /// Whether answers by TLS tell browsers to come by TLS only, for a year (RFC 6797).
     pub hsts: bool,
+    /// What the first user is made with; none: whoever is on this machine makes him.
+    pub first_user: Option<FirstUserSecret>,
     /// The limits of clients.
     pub limits: Limits,
 }

@@ -64,11 +64,6 @@ impl Routes {
             App(Arc::new(SharedState { drive, auth, nobody, callers, options, metrics, unpacking, tars, registry }));
         Self { all: with_middleware(routes, app.clone()), app }
     }
-
-    /// The same routes, and further ones, which bypass the middleware.
-    pub fn merge(self, routes: Router) -> Self {
-        Self { all: self.all.merge(routes), ..self }
-    }
 }
 
 impl Service<Request> for Routes {

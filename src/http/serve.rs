@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use axum::Router;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -38,11 +37,6 @@ impl Service {
     /// The same service by TLS alone, over HTTP/1.1 and HTTP/2.
     pub fn with_tls(self, tls: Tls) -> Self {
         Self { tls: Some(Arc::new(tls)), ..self }
-    }
-
-    /// The same service with further routes. They bypass the middleware: no host check, no log line, no metrics.
-    pub fn merge(self, routes: Router) -> Self {
-        Self { routes: self.routes.merge(routes), ..self }
     }
 
     /// Serves until `shutdown` ends. Then it accepts no more connections and finishes the requests in flight, for at

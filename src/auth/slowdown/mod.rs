@@ -104,11 +104,8 @@ impl Slowdown {
     /// Counts a password as wrong before it is verified. If there were too many already: how long its sender has to wait,
     /// in whole seconds; then nothing is counted.
     pub fn begin(&self, sender: Sender, now: Instant) -> Result<Pending, Duration> {
-        let since = u64::try_from(now.saturating_duration_since(self.0.start).as_millis()).unwrap_or(u64::MAX);
         let mut counted = self.counted();
-        // Calls come a little out of order.
-        counted.now = counted.now.max(since);
-        let now = counted.now;
+        let now = self.pass(&mut counted, now);
         match counted.wait(&sender, now) {
             0 => {}
             wait => return Err(Duration::from_secs(wait.div_ceil(1_000))),
@@ -119,6 +116,27 @@ impl Slowdown {
         Ok(Pending { slowdown: self.clone(), sender, time: now, is_wrong: false })
     }
 
+    /// Whether a name is spared at its address.
+    pub fn is_spared(&self, sender: &Sender, now: Instant) -> bool {
+        let mut counted = self.counted();
+        let now = self.pass(&mut counted, now);
+        counted.is_spared(sender, now)
+    }
+
+    /// A name was right again at an address, by a password that was not verified anew.
+    pub fn renew(&self, sender: &Sender, now: Instant) {
+        let mut counted = self.counted();
+        let now = self.pass(&mut counted, now);
+        counted.proved.note(sender, now);
+    }
+
+    /// The milliseconds from the start to the latest call, which is this one. Calls come a little out of order.
+    fn pass(&self, counted: &mut Counted, now: Instant) -> u64 {
+        let since = u64::try_from(now.saturating_duration_since(self.0.start).as_millis()).unwrap_or(u64::MAX);
+        counted.now = counted.now.max(since);
+        counted.now
+    }
+
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.0.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,10 +145,14 @@ impl Slowdown {
 impl Counted {
     fn wait(&self, sender: &Sender, now: u64) -> u64 {
         let own = self.senders.wait(sender, now);
-        if self.proved.is_since(sender, now.checked_sub(self.spared)) {
+        if self.is_spared(sender, now) {
             return own;
         }
         own.max(self.nets.wait(&sender.net, now)).max(self.names.wait(&sender.name, now))
+    }
+
+    fn is_spared(&self, sender: &Sender, now: u64) -> bool {
+        self.proved.is_since(sender, now.checked_sub(self.spared))
     }
 }
 

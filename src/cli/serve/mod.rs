@@ -198,7 +198,7 @@ impl Serve {
         let listener = listen(self.listen).map_err(|e| ServeError::Listen(self.listen, e))?;
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         tracing::info!(configuration = %settings, "starting");
-        let Opened { rocks, drive, auth } =
+        let Opened { rocks, drive, auth, first_user } =
             if self.degraded { open::degraded(&data, memory).await } else { open::whole(&data, memory).await }?;
         let users = auth.has_users().await.map_err(|error| ServeError::Users(data.clone(), error));
         if let Err(refused) = users.and_then(|has_users| self.require_users(&data, has_users)) {
@@ -221,7 +221,7 @@ impl Serve {
         announce(&listener, tls.is_some())?;
         let limits = fd_limit::bound(self.limits(), files);
         let Self { hosts, proxies, insecure_http, max_body, hsts, .. } = self;
-        let options = Options { hosts, proxies, insecure_http, max_body, hsts, limits };
+        let options = Options { hosts, proxies, insecure_http, max_body, hsts, first_user, limits };
         let again = signals.clone().reached(2);
         #[expect(clippy::async_yields_async, reason = "the second signal is another future")]
         let shutdown = async {

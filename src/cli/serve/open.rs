@@ -1,6 +1,7 @@
 //! Opens a data folder: for writing, or what is left of a damaged one for reading.
 
 use std::fs::{DirBuilder, canonicalize};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use std::time::Duration;
 use rowdrive::auth::Auth;
 use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::rocks::{FolderLock, Rocks, RocksOptions};
+use rowdrive::http::{FirstUserSecret, remove_first_user_secret};
 use rowdrive::migrate;
 use rowdrive::schema::Timestamp;
 use rowdrive::table::Tables;
 
 use super::{Result, ServeError};
 use crate::cli::backup;
+use crate::data_folder::names::FIRST_USER_SECRET;
 use crate::data_folder::{self, FolderState};
 
 /// The folder of the copy that a degraded start may make; inside `db/` if that is a file system of its own.
@@ -34,6 +37,8 @@ pub struct Opened {
     pub rocks: Arc<Rocks>,
     pub drive: Drive,
     pub auth: Auth,
+    /// None if there are users.
+    pub first_user: Option<FirstUserSecret>,
 }
 
 /// Divides the memory: a quarter for the buffers of requests, a little for the path cache and for the keys of folders, and
@@ -103,7 +108,39 @@ async fn open(data: &Path, memory: usize, lock_timeout: Duration) -> Result<Open
     let drive = Drive::open_with(tables.clone(), &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
-    Ok(Opened { rocks, drive, auth })
+    let first_user = first_user_secret(&data.join(FIRST_USER_SECRET), &auth).await;
+    Ok(Opened { rocks, drive, auth, first_user })
+}
+
+/// The secret that makes the first user. With users: ends what has ended by itself.
+async fn first_user_secret(file: &Path, auth: &Auth) -> Option<FirstUserSecret> {
+    let made = match auth.has_users().await {
+        Ok(true) => {
+            if let Err(error) = remove_first_user_secret(file) {
+                tracing::warn!(file = %file.display(), %error, "the secret of the first user is left over; it has no effect");
+            }
+            match auth.remove_ended_secrets().await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "sessions and tokens that had ended are removed"),
+                Err(error) => {
+                    tracing::warn!(%error, "sessions and tokens that have ended are not removed; they have no effect")
+                }
+            }
+            return None;
+        }
+        Ok(false) => FirstUserSecret::make(file),
+        Err(error) => Err(io::Error::other(error)),
+    };
+    match made {
+        Ok(secret) => {
+            tracing::info!(file = %file.display(), "there are no users: the first one is made with the secret in this file");
+            Some(secret)
+        }
+        Err(error) => {
+            tracing::warn!(file = %file.display(), %error, "no user can be made over HTTP: the secret for it cannot be written");
+            Some(FirstUserSecret::unknown())
+        }
+    }
 }
 
 /// Locks the folder of the tables; creates it if there is none, but not where a part seems not to be mounted.
@@ -154,5 +191,6 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let drive = Drive::open_read_only(tables.clone(), &data.join("content"), settings);
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
-    Ok(Opened { rocks, drive, auth })
+    // Nothing is changed in the folder, so no user is made.
+    Ok(Opened { rocks, drive, auth, first_user: Some(FirstUserSecret::unknown()) })
 }

@@ -327,9 +327,8 @@ impl Copier {
             let upload = self.committer.content.upload().with_unlimited_memory();
             let content = body.stream(0, attributes.size);
             let staged = match stage(upload, attributes.size, content, &mut reserved).await {
-                Err(PutError::Body(ContentError::Gone(_))) => continue,
-                Err(PutError::Body(error)) => return Err(error.into()),
-                Err(PutError::Drive(error)) => return Err(error),
+                Err(PutError::Body(DriveError::Content(ContentError::Gone(_)))) => continue,
+                Err(PutError::Body(error) | PutError::Drive(error)) => return Err(error),
                 Ok(staged) => staged,
             };
             if staged.digest != attributes.digest {

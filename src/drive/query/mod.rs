@@ -1,11 +1,11 @@
 //! Files by time and by name.
 //!
-//! Two strategies run for a time query below a folder. [`by_index`] reads an index in order and drops files outside the
-//! folder: it is best for large folders. Beside it [`by_keys`] reads the index rows of the folder's files alone, once the
-//! folder has been read for their keys; where that cannot be used, [`by_scan`] reads the whole folder and keeps the first
-//! files of the period. The drive has no statistics to choose by. So two run in turns with equal work, and the one that
-//! finishes first answers: a query costs at most about twice as much as the better of them, and once more if the keys are
-//! given up on the way.
+//! Two strategies run for a query below folders. [`by_index`] reads an index in order and drops files outside the
+//! folders: it is best for large folders. Beside it [`by_keys`] reads the index rows of the folder's files alone, once the
+//! folder has been read for their keys; where that cannot be used, as for names or for several folders, [`by_scan`] reads
+//! the folders whole and keeps the first files. The drive has no statistics to choose by. So two run in turns with equal
+//! work, and the one that finishes first answers: a query costs at most about twice as much as the better of them, and once
+//! more if the keys are given up on the way.
 
 mod by_index;
 mod by_keys;
@@ -29,13 +29,12 @@ use crate::auth::Requester;
 use crate::schema::index::by_name::{self, NameIndexEntry};
 use crate::schema::index::by_owner::{self, OwnerIndexEntry};
 use crate::schema::index::by_time::{self, CopiedAttributes, TimeIndexEntry};
-use crate::schema::path::fold;
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
 use by_index::IndexStrategy;
 use by_keys::KeysStrategy;
-use by_scan::ScanStrategy;
+use by_scan::{Asked, ScanStrategy};
 use reconcile::{IndexCell, IndexPage, IndexRange};
-use source::{QuerySource, StrategyProgress, skip_to, time_range};
+use source::{QuerySource, StrategyProgress, name_range, time_range};
 use stored::{TimePage, stored_by_time};
 use verify::{IndexEntry, IndexKey};
 
@@ -69,11 +68,14 @@ async fn try_by_time(
 ) -> Result<Option<FilePage<(Timestamp, FileId)>>> {
     // IMPORTANT: from before the lookup of the scope: a move after it makes both strategies below a folder void.
     let epoch = look.moves();
-    let Some((scope, folder)) = scope(&source.namespace, look).await? else {
+    let Some((scope, folders)) = scope(&source.namespace, look).await? else {
         return Ok(Some(FilePage { nodes: Vec::new(), next: None }));
     };
-    let mut scan = folder.as_ref().map(|folder| ScanStrategy::new(source, ask, folder, epoch));
-    let mut keys = folder.as_ref().and_then(|folder| KeysStrategy::new(source, ask, folder, scope.clone(), epoch));
+    let mut scan = ScanStrategy::new(source, Asked::Time(ask), &folders, epoch);
+    let mut keys = match folders.as_slice() {
+        [folder] => KeysStrategy::new(source, ask, folder, scope.clone(), epoch),
+        _ => None,
+    };
     let (table, range) = match &ask.creator {
         None => (by_time::TABLE, time_range(ask)),
         Some(creator) => (by_owner::TABLE, by_owner::range(creator, time_range(ask))),
@@ -94,7 +96,10 @@ async fn try_by_time(
             }
         } else if let Some(running) = &mut scan {
             match running.catch_up(index.work()).await? {
-                StrategyProgress::Finished(found) => return Ok(Some(found)),
+                StrategyProgress::Finished((nodes, last)) => {
+                    let next = last.map(|key| by_time::decode_key(&key)).transpose()?;
+                    return Ok(Some(FilePage { nodes, next }));
+                }
                 StrategyProgress::Void => scan = None,
                 StrategyProgress::Unfinished => {}
             }
@@ -134,39 +139,48 @@ async fn try_by_name(
     look: &Look<'_>,
     ask: &NameQuery,
 ) -> Result<Option<FilePage<(String, FileId)>>> {
-    let Some((scope, _)) = scope(&source.namespace, look).await? else {
+    // IMPORTANT: from before the lookup of the scope, as for a time query.
+    let epoch = look.moves();
+    let Some((scope, folders)) = scope(&source.namespace, look).await? else {
         return Ok(Some(FilePage { nodes: Vec::new(), next: None }));
     };
-    let folded = fold(&ask.name);
-    let mut range = if ask.prefix { by_name::prefix(&folded) } else { by_name::exact(&folded) };
-    if let Some((at, id)) = &ask.after {
-        skip_to(&mut range, by_name::key(at, *id), false);
-    }
-    let mut index = IndexStrategy::new(
-        source,
-        IndexRange { table: by_name::TABLE, range, reverse: false, limit: ask.limit, scope },
-    );
+    let mut scan = ScanStrategy::new(source, Asked::Name(ask), &folders, epoch);
+    let (table, range) = (by_name::TABLE, name_range(ask));
+    let mut index = IndexStrategy::new(source, IndexRange { table, range, reverse: false, limit: ask.limit, scope });
     loop {
         match index.step(&by_name).await? {
-            StrategyProgress::Finished((nodes, _)) if !are_below(&nodes, ask.under.as_ref()) => return Ok(None),
-            StrategyProgress::Finished((nodes, last)) => {
-                let next = last.map(|key| by_name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
-                return Ok(Some(FilePage { nodes, next: next.transpose()? }));
-            }
+            StrategyProgress::Finished(page) => return name_page(ask, page),
             StrategyProgress::Void => return Ok(None),
             StrategyProgress::Unfinished => {}
+        }
+        if let Some(running) = &mut scan {
+            match running.catch_up(index.work()).await? {
+                StrategyProgress::Finished(page) => return name_page(ask, page),
+                StrategyProgress::Void => scan = None,
+                StrategyProgress::Unfinished => {}
+            }
         }
     }
 }
 
-/// The scope of a query, and the folder that it is, if it is one. None if there is nothing that the requester may read.
+/// The page of the index by name, or of a scan. None if the directory has moved meanwhile.
+fn name_page(ask: &NameQuery, (nodes, last): IndexPage) -> Result<Option<FilePage<(String, FileId)>>> {
+    if !are_below(&nodes, ask.under.as_ref()) {
+        return Ok(None);
+    }
+    let next = last.map(|key| by_name::decode_key(&key).map(|(folded, id)| (folded.to_owned(), id)));
+    Ok(Some(FilePage { nodes, next: next.transpose()? }))
+}
+
+/// The scope of a query, and its folders: none if it is everything. None at all if there is nothing that the requester may
+/// read.
 ///
 /// In a directory that he sees as a way, it is all that he may read below it.
-async fn scope(ns: &Namespace, look: &Look<'_>) -> Result<Option<(Scope, Option<DrivePath>)>> {
+async fn scope(ns: &Namespace, look: &Look<'_>) -> Result<Option<(Scope, Vec<DrivePath>)>> {
     if look.path.is_root() {
         return Ok(match &look.sight {
             Sight::Ways(_, ways) => scope_of(ways.readable()),
-            Sight::Unrestricted | Sight::Whole(..) => Some((Scope::Everything, None)),
+            Sight::Unrestricted | Sight::Whole(..) => Some((Scope::Everything, Vec::new())),
         });
     }
     let dir = match stat_in(ns, &look.sight, look.path).await? {
@@ -175,17 +189,17 @@ async fn scope(ns: &Namespace, look: &Look<'_>) -> Result<Option<(Scope, Option<
     };
     Ok(match look.sight.ways_in(look.path) {
         Some((_, ways)) => scope_of(ways.readable_below(dir)),
-        None => Some((Scope::below(dir), Some(look.path.clone()))),
+        None => Some((Scope::below(dir), vec![look.path.clone()])),
     })
 }
 
 /// The scope of these directories.
-fn scope_of<'a>(dirs: impl Iterator<Item = &'a (DrivePath, DirId)>) -> Option<(Scope, Option<DrivePath>)> {
-    let dirs: Vec<_> = dirs.collect();
-    match dirs.as_slice() {
+fn scope_of<'a>(dirs: impl Iterator<Item = &'a (DrivePath, DirId)>) -> Option<(Scope, Vec<DrivePath>)> {
+    let (folders, ids): (Vec<_>, Vec<_>) = dirs.cloned().unzip();
+    match ids.as_slice() {
         [] => None,
-        [(folder, id)] => Some((Scope::below(*id), Some(folder.clone()))),
-        all => Some((Scope::BelowAny(Arc::new(all.iter().map(|(_, id)| *id).collect())), None)),
+        [id] => Some((Scope::below(*id), folders)),
+        _ => Some((Scope::BelowAny(Arc::new(ids.into_iter().collect())), folders)),
     }
 }
 

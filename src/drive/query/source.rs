@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use crate::drive::folder_keys::FolderKeys;
 use crate::drive::index_changes::IndexChanges;
-use crate::drive::model::TimeQuery;
+use crate::drive::model::{NameQuery, TimeQuery};
 use crate::drive::namespace::Namespace;
 use crate::drive::namespace::dir_paths::MoveEpoch;
-use crate::schema::index::by_time;
+use crate::schema::index::{by_name, by_time};
+use crate::schema::path::fold;
 use crate::table::RowRange;
 
 /// About how many bytes of files end a page: an HTTP response would not show more of them.
@@ -42,6 +43,16 @@ pub fn time_range(query: &TimeQuery) -> RowRange {
     let mut range = by_time::range(query.clock, query.from, query.to);
     if let Some((at, id)) = query.after {
         skip_to(&mut range, by_time::key(query.clock, at, id), query.ascending);
+    }
+    range
+}
+
+/// The rows of the name index that the query asks for, from its cursor on.
+pub fn name_range(query: &NameQuery) -> RowRange {
+    let folded = fold(&query.name);
+    let mut range = if query.prefix { by_name::prefix(&folded) } else { by_name::exact(&folded) };
+    if let Some((at, id)) = &query.after {
+        skip_to(&mut range, by_name::key(at, *id), false);
     }
     range
 }

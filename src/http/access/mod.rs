@@ -69,8 +69,13 @@ pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
 /// its route is for everyone.
 ///
 /// A stranger gets the same answer for what he may not see as for what there is not, and for a name without user as for a
-/// wrong password.
-pub async fn admit(app: &App, callers: Callers, sent: Sent<'_>) -> Result<Option<Credential>> {
+/// wrong password. `note`: gets what was proved, also if the route is not for this user.
+pub async fn admit(
+    app: &App,
+    callers: Callers,
+    sent: Sent<'_>,
+    note: impl FnOnce(&Credential),
+) -> Result<Option<Credential>> {
     let (auth, Sent { method, headers, extensions }) = (&app.auth, sent);
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Everyone && !is_foreign {
@@ -93,6 +98,7 @@ pub async fn admit(app: &App, callers: Callers, sent: Sent<'_>) -> Result<Option
             note_refusal(app, error, presented.name(), extensions);
         }
     })?;
+    note(&credential);
     if callers == Callers::Admins && !is_admin {
         return Err(Problem::forbidden());
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    AUTHORIZATION, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -99,12 +99,16 @@ pub async fn handle<F: Future<Output = Response>>(
     }
     app.metrics.answered(route, &line.method, response.status(), line.started.elapsed());
     line.status = Some(response.status().as_u16());
+    let is_of_caller = is_of_caller(&app, response.status()).await;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is. No other server
     // learns from `Referer` what a page here is called.
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    if is_of_caller {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if line.status == Some(StatusCode::UNAUTHORIZED.as_u16()) {
         headers.entry(WWW_AUTHENTICATE).or_insert(challenge);
     }
@@ -116,6 +120,12 @@ pub async fn handle<F: Future<Output = Response>>(
         headers.insert(REQUEST_ID, id);
     }
     response.map(|body| Body::new(CountedBody { body, line }))
+}
+
+/// Whether this refusal depends on who asks: a cache must not give it to another user, nor to the same one later.
+async fn is_of_caller(app: &App, status: StatusCode) -> bool {
+    let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
+    is_refusal && app.auth.has_users().await.unwrap_or(true)
 }
 
 /// Whether someone who is not logged in opens a page, and can be asked to log in.
@@ -146,10 +156,8 @@ async fn authorize(
     host_check::check_origin(request.method(), request.headers(), &called, client.page_scheme())?;
     request.extensions_mut().insert(client);
     let callers = app.callers.of(pattern, request.method());
-    let credential = access::admit(app, callers, access::Sent::of(request)).await?;
-    if let Some(credential) = &credential {
-        line.note_caller(credential);
-    }
+    let note = |credential: &Credential| line.note_caller(credential);
+    let credential = access::admit(app, callers, access::Sent::of(request), note).await?;
     if !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
         return Ok(());
     }

@@ -92,7 +92,7 @@ impl Audit {
 /// Notes why a credential was refused: a line, and a metric. `named`: the user whose it was said to be.
 pub fn note_refusal(app: &App, error: &AuthError, named: Option<&str>, extensions: &Extensions) {
     let (event, result) = match error {
-        AuthError::Unauthorized => (AuditEvent::Refused, "wrong"),
+        AuthError::Unauthorized | AuthError::WrongPassword => (AuditEvent::Refused, "wrong"),
         AuthError::Slowed(_) => (AuditEvent::Slowed, "slowed"),
         _ => return,
     };

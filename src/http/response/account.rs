@@ -45,6 +45,7 @@ impl From<AuthError> for Problem {
         match error {
             AuthError::Unauthorized => Self::unauthorized(),
             AuthError::Forbidden => Self::forbidden(),
+            AuthError::WrongPassword => Self::forbidden().with_detail("The old password is wrong."),
             AuthError::Store(error) => DriveError::from(error).into(),
             AuthError::Value(_) => Self::damaged(&error),
             AuthError::NotFound => {
@@ -60,6 +61,9 @@ impl From<AuthError> for Problem {
                 Self::new(ProblemKind::LastAdmin, "Make another user an admin first: without one nobody manages users.")
             }
             AuthError::TooManyGrants(_) => Self::new(ProblemKind::TooManyGrants, format!("Nothing is given: {error}.")),
+            AuthError::TooManyTokens(_) => Self::new(ProblemKind::TooManyTokens, format!("Nothing is made: {error}.")),
+            AuthError::Outlives => Self::forbidden()
+                .with_detail("A token makes no token that ends after it: leave `expires` out, or give an earlier one."),
             AuthError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same users: try again."),
             AuthError::Slowed(seconds) => Self::slowed(seconds),
             AuthError::Password(PasswordError::Busy) => {

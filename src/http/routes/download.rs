@@ -155,8 +155,8 @@ async fn respond(
             let first = permit.map_or(first.clone(), |permit| permit.attach(first));
             Ok(Some((status, headers, whole(first, pieces, path.clone(), app.metrics.damage.clone())).into_response()))
         }
-        Some(Err(ContentError::Gone(_))) => Ok(None),
-        Some(Err(error)) => Err(failed(error.into(), path)),
+        Some(Err(DriveError::Content(ContentError::Gone(_)))) => Ok(None),
+        Some(Err(error)) => Err(failed(error, path)),
         None => Err(Problem::internal(&format!("the content of {path} is empty"))),
     }
 }
@@ -175,13 +175,17 @@ fn should_send(asked: &Preconditions, entry: &FileEntry, modified: HttpDate) -> 
 /// The content as a body. An error ends the connection early, so that the client detects the missing bytes.
 fn whole(
     first: Bytes,
-    rest: impl Stream<Item = std::result::Result<Bytes, ContentError>> + Send + 'static,
+    rest: impl Stream<Item = std::result::Result<Bytes, DriveError>> + Send + 'static,
     path: DrivePath,
     damage: Counter,
 ) -> Body {
-    let rest = rest.inspect(move |piece| {
-        if let Err(error) = piece {
-            if matches!(error, ContentError::Damaged { .. }) {
+    let rest = rest.inspect(move |piece| match piece {
+        Ok(_) => {}
+        Err(DriveError::NotFound | DriveError::Unauthorized) => {
+            tracing::info!(path = ?path.as_str(), "a download was aborted: its user may not read the file any more");
+        }
+        Err(error) => {
+            if matches!(error, DriveError::Content(ContentError::Damaged { .. })) {
                 damage.inc();
             }
             tracing::error!(path = ?path.as_str(), cause = ?error, "a download was aborted");

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::account::{GrantJson, GrantRequest, GrantsJson};
-use crate::auth::DirChain;
+use crate::auth::{AuthError, DirChain};
 use crate::drive::{DriveError, UserDrive};
 use crate::http::app::App;
 use crate::http::request::account::{json_of_users, require_users, rights};
@@ -51,8 +51,12 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
         None => app.auth.grants_given(&by).await?,
     };
     if let Some(name) = params.text("user") {
-        let holder = app.auth.grantee(name).await?;
-        found.retain(|grant| grant.holder == holder);
+        match app.auth.grantee(name).await {
+            Ok(holder) => found.retain(|grant| grant.holder == holder),
+            // Others do not learn which users there are.
+            Err(AuthError::NotFound) if !authority.is_admin() => found.clear(),
+            Err(error) => return Err(error.into()),
+        }
     }
     let dirs: Vec<_> = found.iter().map(|grant| grant.dir).collect();
     let paths = drive.paths(&dirs).await?;
@@ -94,6 +98,7 @@ pub async fn put(
     let (path, rights) = (parse_text("path", &asked.path)?, rights(&asked.rights)?);
     let authority = app.auth.require_account(&by).await?;
     let chain = chain_of(&drive, &path).await?;
+    app.auth.require_share(&authority, &chain).await?;
     let to = app.auth.grantee(&asked.user).await?;
     let is_new = app.auth.put_grant(&by, &chain, &to, rights).await?;
     let by = authority.user().filter(|_| !authority.is_admin()).map(|name| name.as_str().to_owned());
@@ -122,8 +127,9 @@ pub async fn delete(
         return Err(Problem::malformed("Say whose rights end, and where: `path` and `user`."));
     };
     require_users(&app).await?;
-    app.auth.require_account(&by).await?;
+    let authority = app.auth.require_account(&by).await?;
     let chain = chain_of(&drive, &path).await?;
+    app.auth.require_share(&authority, &chain).await?;
     let from = app.auth.grantee(user).await?;
     app.auth.delete_grant(&by, &chain, &from).await?;
     audit.note(AuditEvent::GrantTaken, Some(&[from.as_str(), " ", path.as_str()].concat()));

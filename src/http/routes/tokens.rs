@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::grants::chain_of;
 use crate::api::account::{TokenJson, TokenRequest, TokensJson};
-use crate::auth::{Credential, ListedSecret, NewToken};
+use crate::auth::{Credential, ListedSecret, NewSecret, NewToken};
 use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::account::{json_of_users, require_users, rights, secret_id, text};
@@ -95,9 +95,10 @@ pub async fn make(
     };
     let made = app.auth.make_token(&by, NewToken { name: name.clone(), expires, scope }).await?;
     audit.note(AuditEvent::TokenMade, Some(&made.id.0.to_string()));
-    let token = ListedSecret { id: made.id, name, created: made.created, used: None, expires, scope };
+    let NewSecret { id, text, created, expires, .. } = made;
+    let token = ListedSecret { id, name, created, used: None, expires, scope };
     let path = path.map(|path| path.as_str().to_owned());
-    Ok((StatusCode::CREATED, json::json(&token_json(&token, path, Some(made.text)))?).into_response())
+    Ok((StatusCode::CREATED, json::json(&token_json(&token, path, Some(text)))?).into_response())
 }
 
 /// End a token

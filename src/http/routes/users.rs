@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::account::{BODY_BYTES, HOMES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
 use crate::api::path;
 use crate::api::problem::ProblemKind;
-use crate::auth::{AuthError, Credential, NewUser, QuotaChange, UserChange};
+use crate::auth::{NewUser, OldPassword, QuotaChange, UserChange};
 use crate::drive::{DriveError, Home, UserDrive};
 use crate::http::app::App;
 use crate::http::request::account::{json_of_users, last_part, require_users, text};
@@ -46,7 +46,8 @@ pub async fn get(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result
 /// Make a user
 ///
 /// On a drive without users: the first one, an admin. From then on every request proves who sends it. The first user is
-/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy.
+/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy; and with the
+/// header `First-User-Secret`, which is in the file `first-user-secret` of the data folder until then.
 #[utoipa::path(post, path = "/v1/users", operation_id = "make_user", tag = "access", request_body = NewUserRequest,
     responses((status = 201, description = "Made, with his home", body = UserJson, headers(("Location" = String)))))]
 pub async fn make(
@@ -63,6 +64,13 @@ pub async fn make(
         return Err(Problem::forbidden().with_detail(
             "The first user is made on the machine of the server: from a loopback address, by a loopback name, through no \
              proxy.",
+        ));
+    }
+    let secret = app.options.first_user.as_ref().filter(|_| is_first);
+    if secret.is_some_and(|secret| !secret.is_in(&headers)) {
+        return Err(Problem::forbidden().with_detail(
+            "The first user is made by the operator: send the header in the file first-user-secret of the data folder, \
+             as with `curl -H @DATA/first-user-secret`. It is another one after each start.",
         ));
     }
     let asked: NewUserRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
@@ -84,6 +92,9 @@ pub async fn make(
     };
     let made = drive.make_user(user, home).await.map_err(no_home)?;
     audit.note(AuditEvent::UserMade, Some(made.name.as_str()));
+    if let Some(secret) = secret {
+        secret.end();
+    }
     let at = [path::USERS, "/", &path::encode(made.name.as_str())].concat();
     Ok((StatusCode::CREATED, [(LOCATION, headers::value(at)?)], json::json(&user_json(&made))?).into_response())
 }
@@ -125,38 +136,25 @@ pub async fn change(
 ) -> Result<Response> {
     let asked: UserChangeRequest = json_of_users(&app, &uri, &headers, body).await?;
     let name = last_part(&uri)?;
-    if let Some(old) = &asked.old {
-        verify_own(&app, &by, (&name, old), &extensions).await?;
-    }
     let display = asked.display.map(|display| text("display", &display.unwrap_or_default())).transpose()?;
     let change = UserChange {
         display,
         password: asked.password,
-        old_password: asked.old,
+        old_password: asked.old.map(|password| OldPassword {
+            password,
+            address: address(&extensions),
+            now: Instant::now(),
+        }),
         admin: asked.admin,
         disabled: asked.disabled,
         quota: asked
             .quota
             .map_or(QuotaChange::default(), |quota| QuotaChange { bytes: quota.bytes, files: quota.files }),
     };
-    let changed = app.auth.change_user(&by, &name, change).await?;
+    let changed = app.auth.change_user(&by, &name, change).await;
+    let changed = changed.inspect_err(|error| note_refusal(&app, error, Some(&name), &extensions))?;
     audit.note(AuditEvent::UserChanged, Some(changed.name.as_str()));
     json::json(&user_json(&changed))
-}
-
-/// Verifies the old password of the one who asks as that of a login is: a wrong one counts. Otherwise who has a stolen
-/// session could guess without end.
-async fn verify_own(app: &App, by: &Credential, sent: (&str, &str), extensions: &Extensions) -> Result<()> {
-    let (name, old) = sent;
-    if !by.is_of(name) {
-        return Ok(());
-    }
-    let verified = app.auth.log_in(name, old, address(extensions), Instant::now()).await;
-    let verified = verified.inspect_err(|error| note_refusal(app, error, Some(name), extensions));
-    verified.map(|_| ()).map_err(|error| match error {
-        AuthError::Unauthorized => Problem::forbidden().with_detail("The old password is wrong."),
-        other => other.into(),
-    })
 }
 
 /// Remove a user

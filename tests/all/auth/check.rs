@@ -10,7 +10,7 @@ use rowdrive::table::{
     Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowCursor, RowKey, RowQuery, RowRange,
 };
 
-use super::fixture::{PASSWORD, World, memory, path, rocks};
+use super::fixture::{PASSWORD, World, memory, old_password, path, rocks};
 
 /// The keys of all rows, and their first qualifier.
 async fn rows(world: &World, table: &'static str) -> Vec<(RowKey, Vec<u8>)> {
@@ -62,7 +62,7 @@ async fn each_damage(world: World) {
     // Sessions that end leave no index entry, and the one that stays keeps its own.
     world.session("tom").await;
     let new = UserChange { password: Some("another horse".to_owned()), ..UserChange::default() };
-    let new = UserChange { old_password: Some(PASSWORD.to_owned()), ..new };
+    let new = UserChange { old_password: Some(old_password(PASSWORD)), ..new };
     world.auth.change_user(&tom, "tom", new).await.unwrap();
     assert!(world.is_valid(&tom).await);
     finds(&world, "nothing", &[], true).await;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewToken, NewUser, Permission};
+use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewToken, NewUser, OldPassword, Permission};
 use rowdrive::check::{CheckSummary, Finding};
 use rowdrive::drive::{Drive, Node};
 use rowdrive::engines::memory::Memory;
@@ -75,6 +75,11 @@ pub fn grantee(name: &str) -> Grantee {
 /// Logs in from an address of its own.
 pub async fn log_in(auth: &Auth, name: &str, password: &str) -> Result<Credential, AuthError> {
     auth.log_in(name, password, [10, 0, 0, 1].into(), Instant::now()).await
+}
+
+/// The present password of a user, from the address of his logins.
+pub fn old_password(password: &str) -> OldPassword {
+    OldPassword { password: password.to_owned(), address: [10, 0, 0, 1].into(), now: Instant::now() }
 }
 
 pub fn new_user(name: &str) -> NewUser {

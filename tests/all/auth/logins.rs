@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use rowdrive::auth::{AuthError, UserChange};
+use rowdrive::schema::rights::Right;
 
-use super::fixture::{PASSWORD, World, memory, new_user};
+use super::fixture::{PASSWORD, World, memory, new_user, rocks};
+use crate::faults::number;
 
 const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const AWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
@@ -65,11 +67,65 @@ async fn a_password_that_was_right_within_a_minute_is_never_slowed() {
     let admin = world.session(super::fixture::ADMIN).await.credential;
     let change = UserChange { password: Some("battery staple".into()), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", change).await.unwrap();
-    assert_eq!(log_in(&world, "tom", PASSWORD, HOME, now).await, Some(Err(60)));
+    let slowed = log_in(&world, "tom", PASSWORD, HOME, now).await;
+    assert!(matches!(slowed, Some(Err(1..=60))), "{slowed:?}");
     let later = now + Duration::from_secs(60);
     assert_eq!(log_in(&world, "tom", PASSWORD, HOME, later).await, None);
     assert_eq!(log_in(&world, "tom", "battery staple", HOME, later).await, tom());
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", change).await.unwrap();
     assert_eq!(log_in(&world, "tom", "battery staple", HOME, later).await, None, "disabled");
+}
+
+/// Welch's t of two samples.
+fn t(samples: &[Vec<f64>; 2]) -> f64 {
+    let [one, other] = samples.each_ref().map(|sample| {
+        let (count, mean) = (sample.len() as f64, sample.iter().sum::<f64>() / sample.len() as f64);
+        let variance = sample.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (mean, variance / count)
+    });
+    (one.0 - other.0) / (one.1 + other.1).sqrt()
+}
+
+/// Times logins of a name with a user, who has many grants, and of one without. `address`: of a sample.
+async fn timed(world: &World, samples: usize, address: impl Fn(u32) -> (IpAddr, Instant)) -> f64 {
+    let mut times = [Vec::new(), Vec::new()];
+    for n in 0..samples as u32 {
+        // In another order each time, so that nothing periodic is in one of them alone.
+        for which in if n.count_ones() % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let (from, now) = address(n);
+            let begin = Instant::now();
+            let refused = world.auth.log_in(["tom", "tim"][which], "guess of a name", from, now).await;
+            times[which].push(begin.elapsed().as_secs_f64());
+            assert!(refused.is_err());
+        }
+    }
+    t(&times)
+}
+
+/// `ROWDRIVE_TIMED=1000` measures so many logins of each of the two names: by this nobody learns which users there are.
+#[tokio::test]
+#[ignore = "measures times, so nothing else may run"]
+async fn a_name_without_a_user_takes_as_long() {
+    let samples = number("ROWDRIVE_TIMED").unwrap_or(1_000) as usize;
+    let world = World::new(rocks()).await;
+    let admin = world.admin().await;
+    world.auth.add_user(&admin, new_user("tom")).await.unwrap();
+    for n in 0..300 {
+        let dir = format!("/d{n}");
+        world.mkdir(&dir).await;
+        world.give(&admin, &dir, "tom", &[Right::Read]).await;
+    }
+    let now = Instant::now();
+    // Each from another address, and an hour after the one before: none is slowed.
+    let verified = |n: u32| (IpAddr::from((10 << 24 | n).to_be_bytes()), now + Duration::from_secs(3_600) * n);
+    let verified = timed(&world, samples, verified).await;
+    // And all slowed.
+    let late = now + Duration::from_secs(3_600) * (samples as u32 + 1);
+    for name in ["tom", "tim"] {
+        wrong(&world, 10, name, HOME, late).await;
+    }
+    let slowed = timed(&world, samples, |_| (HOME, late)).await;
+    println!("t of {samples} logins each: {verified:.2} verified, {slowed:.2} slowed");
+    assert!(verified.abs() < 4.5 && slowed.abs() < 4.5);
 }

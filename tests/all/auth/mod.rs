@@ -7,6 +7,7 @@
 //! - `races`: two changes at once, in every order of their calls
 //! - `check`: damage of accounts is found and mended
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
+//! - `streams`: content that is sent only as long as its user may read it
 //! - `base`: a drive with users, copied for each case
 //! - `callers`: caller, operation, object: what each one gets of the drive
 //! - `anonymous`: the first user before any call of an operation of nobody's
@@ -24,6 +25,7 @@ mod logins;
 mod quotas;
 mod races;
 mod secrets;
+mod streams;
 mod users;
 
 /// A test for each of these functions, on the store that `$store` makes.
@@ -71,7 +73,10 @@ on_every_store! {
         disabling_ends_sessions_and_stops_tokens
         a_secret_that_was_ended_is_not_valid
         secrets_are_those_of_their_user
-        no_session_is_made_for_an_old_password;
+        no_session_is_made_for_an_old_password
+        a_user_has_at_most_a_hundred_sessions_and_tokens
+        of_many_tokens_at_once_a_hundred_are_made
+        a_token_makes_no_token_that_ends_after_it;
     grants:
         a_grant_is_one_for_each_directory_and_giver
         an_index_entry_without_a_grant_shows_nothing

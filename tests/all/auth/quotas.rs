@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::base::Base;
 use super::fixture::{ADMIN, World, new_user, path};
+use crate::drive::fixture::bytes;
 use crate::drive::usage::counters;
 
 impl World {
@@ -57,7 +58,7 @@ fn options(creator: &str) -> PutOptions {
 /// An upload whose length is told; whether it was refused by the quota.
 async fn put(drive: &UserDrive, by: &str, at: &str, size: usize) -> Result<(), &'static str> {
     let options = PutOptions { length: Some(size as u64), ..options(by) };
-    outcome(drive.put(&path(at), options, whole_body(vec![7; size])).await.map_err(DriveError::from))
+    outcome(drive.put(&path(at), options, whole_body(bytes(size))).await.map_err(DriveError::from))
 }
 
 fn outcome<T>(done: Result<T, DriveError>) -> Result<(), &'static str> {

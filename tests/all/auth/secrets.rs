@@ -1,16 +1,17 @@
 //! Logins, sessions and tokens.
 
+use futures_util::future::join_all;
 use rowdrive::auth::{AuthError, NewToken, UserChange};
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::secret::SecretKind;
 use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 
-use super::fixture::{ADMIN, PASSWORD, World, log_in, now, pass_days, user};
+use super::fixture::{ADMIN, PASSWORD, World, log_in, now, old_password, pass_days, user};
 
 /// Index entries of secrets.
 async fn entries(tables: &Tables) -> usize {
     let row_query = RowQuery::families(&["cf"]);
-    let scan = ScanQuery { table: "secret", range: RowRange::all(), row_query, limit: 100, reverse: false };
+    let scan = ScanQuery { table: "secret", range: RowRange::all(), row_query, limit: 1_000, reverse: false };
     tables.scan(&scan).await.unwrap().len()
 }
 
@@ -59,7 +60,7 @@ pub async fn a_new_password_ends_the_other_sessions(world: World) {
     let login = log_in(&world.auth, "tom", PASSWORD).await.unwrap();
     let token = world.token(&tom, NewToken::default()).await;
     let password = Some("battery staple".to_owned());
-    let old_password = Some(PASSWORD.to_owned());
+    let old_password = Some(old_password(PASSWORD));
     let change = UserChange { password, old_password, ..UserChange::default() };
     world.auth.change_user(&tom, "tom", change).await.unwrap();
     assert!(world.is_valid(&tom).await, "the session of the request");
@@ -133,4 +134,66 @@ pub async fn no_session_is_made_for_an_old_password(world: World) {
     let change = UserChange { password: Some("battery staple".to_owned()), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", change).await.unwrap();
     assert!(matches!(world.auth.make_session(&login).await, Err(AuthError::Unauthorized)));
+}
+
+pub async fn a_user_has_at_most_a_hundred_sessions_and_tokens(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let login = log_in(&world.auth, "tom", PASSWORD).await.unwrap();
+    // Its session is the oldest one.
+    pass_days(1);
+    let first = world.auth.make_session(&login).await.unwrap().credential;
+    for _ in 0..98 {
+        world.auth.make_session(&login).await.unwrap();
+    }
+    pass_days(1);
+    world.auth.note_use(&first).await.unwrap();
+    assert!(world.is_valid(&tom).await && world.is_valid(&first).await);
+    let last = world.auth.make_session(&login).await.unwrap().credential;
+    assert!(world.is_valid(&first).await && world.is_valid(&last).await, "it was used");
+    assert!(!world.is_valid(&tom).await, "that which was used least recently has ended");
+    let token = || NewToken { expires: Some(Timestamp::from_ms(now().ms() + 1)), ..NewToken::default() };
+    for _ in 0..100 {
+        world.auth.make_token(&login, token()).await.unwrap();
+    }
+    let refused = world.auth.make_token(&login, token()).await;
+    assert!(matches!(refused, Err(AuthError::TooManyTokens(100))), "{refused:?}");
+    // With those of the admin: no more is stored than is valid.
+    assert_eq!(entries(&world.tables).await, 1 + 100 + 100);
+    pass_days(100);
+    let (session, kept) =
+        (world.auth.make_session(&login).await.unwrap(), world.auth.make_token(&login, token()).await);
+    assert!(world.is_valid(&session.credential).await && world.is_valid(&kept.unwrap().credential).await);
+    assert_eq!(entries(&world.tables).await, 1 + 1 + 1, "what had ended has left");
+    pass_days(1);
+    assert_eq!(world.auth.remove_ended_secrets().await.unwrap(), 2);
+    assert_eq!((entries(&world.tables).await, world.is_valid(&session.credential).await), (1, true));
+    assert!(world.check(false).await.1.is_empty());
+}
+
+/// Two at once do not both take the last place.
+pub async fn of_many_tokens_at_once_a_hundred_are_made(world: World) {
+    let admin = world.admin().await;
+    for _ in 0..98 {
+        world.token(&admin, NewToken::default()).await;
+    }
+    let made = join_all((0..4).map(|_| world.auth.make_token(&admin, NewToken::default()))).await;
+    let refused = |made: &&Result<_, AuthError>| matches!(made, Err(AuthError::TooManyTokens(_)));
+    assert_eq!((made.iter().filter(|made| made.is_ok()).count(), made.iter().filter(refused).count()), (2, 2));
+}
+
+pub async fn a_token_makes_no_token_that_ends_after_it(world: World) {
+    let admin = world.admin().await;
+    let after = |ms: i64| Some(Timestamp::from_ms(now().ms() + ms));
+    let maker = world.token(&admin, NewToken { expires: after(1_000), ..NewToken::default() }).await;
+    for (asked, expires) in [(None, after(1_000)), (after(1_000), after(1_000)), (after(10), after(10))] {
+        let made = world.auth.make_token(&maker, NewToken { expires: asked, ..NewToken::default() }).await.unwrap();
+        assert_eq!(made.expires, expires);
+    }
+    let refused = world.auth.make_token(&maker, NewToken { expires: after(1_001), ..NewToken::default() }).await;
+    assert!(matches!(refused, Err(AuthError::Outlives)), "{refused:?}");
+    // One that does not end, and a session, make others that do not.
+    for maker in [world.token(&admin, NewToken::default()).await, admin] {
+        assert_eq!(world.auth.make_token(&maker, NewToken::default()).await.unwrap().expires, None);
+    }
 }

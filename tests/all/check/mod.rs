@@ -116,7 +116,11 @@ const CASES: &[DamageCase] = &[
         ],
         false,
     ),
-    (Damage::OtherDirectory("/c"), &[(FindingKind::DirectoryDiffers, "/c")], false),
+    (
+        Damage::OtherDirectory("/c"),
+        &[(FindingKind::DirectoryDiffers, "/c"), (FindingKind::UsageDiffers, NOWHERE)],
+        false,
+    ),
     (
         Damage::SameId("/c", "/a/b"),
         &[

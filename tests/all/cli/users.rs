@@ -33,13 +33,12 @@ struct Drive {
 
 impl Drive {
     fn new() -> Self {
-        let (server, folder) = (Server::start(), tempfile::tempdir().unwrap());
-        let password = secret(folder.path(), "password", PASSWORD);
-        let drive = Self { server, folder, password };
-        let first =
-            drive.run(&[&"user", &"add", &"eve", &"--display", &"Eve E.", &"--new-password-file", &drive.password]);
-        assert_eq!((first.code, first.out.as_str()), (Some(0), "eve  admin  Eve E.\n"), "{first:?}");
-        drive
+        let folder = tempfile::tempdir().unwrap();
+        let (password, data) = (secret(folder.path(), "password", PASSWORD), folder.path().join("drive"));
+        let first: &[&dyn AsRef<OsStr>] = &[&"user", &"add", &"eve", &"--display", &"Eve E.", &"--data", &data];
+        let first = rowdrive("127.0.0.1:1", &joined(first, &[&"--new-password-file", &password]));
+        assert_eq!(first.code, Some(0), "{first:?}");
+        Self { server: Server::start_on(&data, &[]), folder, password }
     }
 
     fn run(&self, arguments: &[&dyn AsRef<OsStr>]) -> Run {

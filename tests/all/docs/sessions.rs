@@ -103,6 +103,7 @@ fn the_api_answers_as_its_page_says() {
 fn a_family_shares_a_drive_as_its_page_says() {
     let server = Server::start();
     let (folder, photo) = with_photo();
+    std::os::unix::fs::symlink(&server.data, folder.path().join("data")).unwrap();
     let blocks = sessions(ACCESS);
     assert_eq!(blocks.len(), ACCESS.matches("```sh\n").count(), "every block of the page is run");
     let script = blocks.concat().replace("127.0.0.1:8080", &server.address);
@@ -111,9 +112,9 @@ fn a_family_shares_a_drive_as_its_page_says() {
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{out}\n{err}");
     let printed = out.lines().filter(|line| line.len() == 3 && line.bytes().all(|b| b.is_ascii_digit()));
-    assert_eq!(printed.collect::<Vec<_>>(), ["403", "404", "404", "404", "401", "401"], "{out}\n{err}");
+    assert_eq!(printed.collect::<Vec<_>>(), ["403", "404", "404", "507", "404", "401", "401"], "{out}\n{err}");
     for seen in [
-        "{\"user\":\"eve\",\"admin\":true,\"rights\":[{\"path\":\"/\",\"rights\":[\"read\",\"write\",\"share\"]}]}",
+        "{\"user\":\"eve\",\"admin\":true,\"rights\":[{\"path\":\"/\",\"rights\":[\"read\",\"write\",\"share\"]}],\"quota\"",
         "{\"path\":\"/photos\",\"user\":\"tom\",\"rights\":[\"read\",\"write\"],\"by\":null}",
         "\"creator\":\"tom\"",
     ] {

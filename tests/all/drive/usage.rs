@@ -117,6 +117,7 @@ async fn random_changes(seed: u64) {
         let ops: Vec<_> = (0..3).map(|_| (draw(&mut rng), *CREATORS.choose(&mut rng).unwrap())).collect();
         join_all(ops.iter().map(|(op, creator)| change(&fixture.drive, *op, creator))).await;
         if fault.is_some() {
+            fixture.store.forget_faults();
             fixture.drive.close().await;
             fixture.restart().await;
         }

@@ -269,7 +269,7 @@ fn every_log_line_is_json_for_any_request() {
         assert!(fields["id"].is_string() && fields["ms"].is_number() && fields["bytes"].is_number(), "{fields}");
         assert_eq!(fields["method"], "GET");
     }
-    assert!(!log.contains("secret") && !log.contains('\u{1b}') && !log.contains('\u{202e}'), "{log}");
+    assert!(!log.contains("secret=1") && !log.contains('\u{1b}') && !log.contains('\u{202e}'), "{log}");
 }
 
 #[test]
@@ -284,25 +284,37 @@ fn the_audit_log_has_logins_refusals_and_changes_but_no_secret() {
     let (right, wrong) = ("correct horse", "incorrect horse");
     let basic = format!("\r\nAuthorization: Basic {}", STANDARD.encode(format!("eve:{right}")));
     let begin = |answer: String| answer.split(' ').nth(1).unwrap().to_owned();
+    let file = scratch.path().join("data/first-user-secret");
+    let secret = format!("\r\n{}", std::fs::read_to_string(&file).unwrap().trim_end());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let tom = format!("\r\nAuthorization: Basic {}", STANDARD.encode(format!("tom:{right}")));
     let statuses = [
         post("/v1/users", "", json!({"name": "eve", "password": right})),
+        post("/v1/users", &secret, json!({"name": "eve", "password": right})),
         post("/v1/session", "", json!({"user": "eve", "password": right})),
         post("/v1/session", "", json!({"user": "EVE", "password": wrong})),
         post("/v1/session", "", json!({"user": "not / a name", "password": wrong})),
         post("/v1/tokens", "\r\nAuthorization: Bearer rd_none", json!({"name": "x"})),
         post("/v1/tokens", &basic, json!({"name": "x"})),
+        post("/v1/users", &basic, json!({"name": "tom", "password": right})),
+        post("/v1/users", &tom, json!({"name": "max", "password": right})),
     ]
     .map(begin);
-    assert_eq!(statuses, ["201", "204", "401", "401", "401", "201"]);
+    assert_eq!(statuses, ["403", "201", "204", "401", "401", "401", "201", "201", "403"]);
+    assert!(!file.exists());
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (log, lines) = lines_of(&log);
     let audit: Vec<_> = lines.iter().filter(|line| line["target"] == "audit").collect();
     let said = |name: &str| audit.iter().map(|line| line["fields"][name].clone()).collect::<Vec<_>>();
     let null = Value::Null;
-    let events = ["user-made", "login", "refused", "refused", "refused", "token-made"];
+    let events = ["user-made", "login", "refused", "refused", "refused", "token-made", "user-made"];
     assert_eq!(said("event"), events, "{log}");
-    assert_eq!(said("user"), [null.clone(), json!("eve"), json!("EVE"), null.clone(), null.clone(), json!("eve")]);
+    let (eve, spelling) = (json!("eve"), json!("EVE"));
+    let users = [null.clone(), eve.clone(), spelling, null.clone(), null.clone(), eve.clone(), eve.clone()];
+    assert_eq!(said("user"), users);
+    let refused = lines.iter().filter(|line| line["target"] == "access" && line["fields"]["status"] == 403);
+    assert_eq!(refused.map(|line| line["fields"]["user"].clone()).collect::<Vec<_>>(), [null, json!("tom")], "{log}");
     assert!(said("address").iter().all(|address| address == "127.0.0.1"), "{log}");
     assert!(audit.iter().all(|line| line["span"]["id"].is_string()), "{log}");
     assert!(said("credential")[1].is_string() && said("credential")[5].is_null(), "{log}");

@@ -48,7 +48,7 @@ fn status_of(data: &Path, code: i32) -> (String, Value) {
     (text(&words.stdout).to_owned(), serde_json::from_slice(&json.stdout).unwrap())
 }
 
-const NAMES: [&str; 6] = ["tree", "indexes", "owner", "time_attributes", "packed_files", "users"];
+const NAMES: [&str; 7] = ["tree", "indexes", "owner", "time_attributes", "packed_files", "users", "usage"];
 
 fn listed(applied: u32) -> String {
     let state = |number: u32| if number <= applied { "applied" } else { "pending" };

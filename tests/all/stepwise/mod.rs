@@ -159,6 +159,13 @@ impl Stepwise {
         state.writes_ended = false;
     }
 
+    /// Forgets the planned faults that did not happen.
+    pub fn forget_faults(&self) {
+        let mut state = self.lock();
+        state.faults.clear();
+        state.call_faults.clear();
+    }
+
     /// The delayed steps, oldest first.
     pub fn delayed(&self) -> Vec<Step> {
         self.lock().delayed.iter().map(|delayed| delayed.step.clone()).collect()

@@ -140,6 +140,25 @@ async fn the_first_user_ends_the_mode_without_users() {
     assert_eq!(copied["creator"], ADMIN);
 }
 
+/// A cache would give the answer to another user, or to the same one after he got the right.
+#[tokio::test]
+async fn no_cache_keeps_a_refusal() {
+    let world = World::new().await;
+    for (caller, target, status) in [
+        ("nobody", "/v1/fs/d/f", 401),
+        ("wrong password", "/v1/fs/d/f", 401),
+        ("password of a user", "/v1/fs/h/f", 404),
+        ("password of a user", "/none", 404),
+        ("password of a user", "/metrics", 403),
+        ("token for a directory", "/v1/sessions", 403),
+    ] {
+        let refused = world.send(caller, "GET", target, &[]).await.is(status);
+        assert_eq!(refused.header("cache-control"), Some("no-store"), "{caller} {target}");
+    }
+    let without_users = TestApp::new().await.get("/v1/fs/none").await.is(404);
+    assert_eq!(without_users.header("cache-control"), None);
+}
+
 /// After a change of a user is answered, no request uses the old state.
 #[tokio::test]
 async fn what_has_ended_is_not_used_again() {

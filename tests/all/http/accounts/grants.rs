@@ -80,6 +80,25 @@ async fn who_may_share_gives_what_he_has() {
     assert_eq!(take_back(&api, ADMIN, "/a/b", "max").await, 204, "an admin takes every giver's");
 }
 
+/// Otherwise every user could try which others there are.
+#[tokio::test]
+async fn only_who_may_share_learns_which_users_there_are() {
+    let api = api().await;
+    give(&api, ADMIN, "/a", "tom", &["read"]).await;
+    for user in ["max", "none", "*", "not / a name"] {
+        let asked = json!({"path": "/a", "user": user, "rights": ["read"]});
+        api.by("tom", "PUT", "/v1/grants", asked).await.problem(403, "forbidden");
+        let user = user.replace(' ', "%20");
+        let target = format!("/v1/grants?path=/a&user={user}");
+        api.by("tom", "DELETE", &target, Value::Null).await.problem(403, "forbidden");
+        api.by("tom", "GET", &target, Value::Null).await.problem(403, "forbidden");
+        let given = api.by("tom", "GET", &format!("/v1/grants?user={user}"), Value::Null).await.is(200).json();
+        assert_eq!(given, json!({"grants": [], "next": null}));
+    }
+    give(&api, ADMIN, "/a", "tom", &["share"]).await;
+    assert_eq!(give(&api, "tom", "/a", "none", &["read"]).await.0, 404);
+}
+
 #[tokio::test]
 async fn lists_have_pages_and_refusals_are_named() {
     let api = api().await;

@@ -114,16 +114,17 @@ async fn members_of_a_tar_that_would_pass_the_quota_have_lines_507() {
     let answer = api.tom_puts("/v1/fs/home/tom/?unpack=tar", &[], body).await.is(200);
     let lines: Vec<Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |path: &str| lines.iter().find(|line| line["path"] == path).unwrap_or_else(|| panic!("{path}: {lines:?}"));
-    for stored in ["/home/tom/d", "/home/tom/d/large", "/home/tom/small"] {
-        assert_eq!(of(stored)["status"], 201, "{lines:?}");
-    }
-    let refused = of("/home/tom/larger");
-    assert_eq!((&refused["status"], &refused["type"]), (&json!(507), &json!("/problems/quota")));
-    let statuses: Vec<u64> = ["d/too-many", "one-more"]
-        .iter()
-        .map(|name| of(&format!("/home/tom/{name}"))["status"].as_u64().unwrap())
-        .collect();
-    assert_eq!(statuses.iter().filter(|status| **status == 507).count(), 1, "one of the two fits: {lines:?}");
+    assert_eq!(of("/home/tom/d")["status"], 201, "{lines:?}");
+    // Members are stored at the same time, so which ones find room differs.
+    let members = ["d/large", "small", "larger", "d/too-many", "one-more"].map(|name| of(&format!("/home/tom/{name}")));
+    let refused: Vec<_> = members.iter().filter(|member| member["status"] == 507).collect();
+    assert!(refused.len() == 2 && refused.iter().all(|of| of["type"] == "/problems/quota"), "{lines:?}");
+    let stored: usize = [300_000, 1, 300_004, 0, 0]
+        .into_iter()
+        .zip(members)
+        .filter(|(_, of)| of["status"] == 201)
+        .map(|(size, _)| size)
+        .sum();
     assert_eq!((&lines.last().unwrap()["done"], &lines.last().unwrap()["failed"]), (&json!(true), &json!(2)));
-    assert_eq!(api.usage("tom").await, sums(json!(300_001), json!(4)));
+    assert_eq!(api.usage("tom").await, sums(json!(stored), json!(4)));
 }

@@ -2,10 +2,15 @@
 
 use serde_json::{Value, json};
 
+use super::super::access::world::{PASSWORD, basic};
 use super::{ADMIN, Api, walk};
 
 async fn make(api: &Api, by: &str, token: Value) -> (String, Value) {
-    let made = api.by(by, "POST", "/v1/tokens", token).await.is(201).json();
+    make_by(api, &basic(by, PASSWORD), token).await
+}
+
+async fn make_by(api: &Api, authorization: &str, token: Value) -> (String, Value) {
+    let made = api.send(authorization, "POST", "/v1/tokens", token).await.is(201).json();
     (format!("Bearer {}", made["secret"].as_str().unwrap()), made)
 }
 
@@ -32,7 +37,8 @@ async fn a_token_for_a_directory_does_no_more_than_it_says() {
     assert_eq!(status(&api, &token, "PUT", "/v1/fs/home/tom/a/new/").await, 403);
     let session = api.send(&token, "GET", "/v1/session", Value::Null).await.is(200).json();
     let rights = json!([{"path": "/home/tom/a", "rights": ["read"]}]);
-    assert_eq!(session, json!({"user": "tom", "admin": false, "rights": rights}));
+    let seen = ["user", "admin", "rights"].map(|member| session[member].clone());
+    assert_eq!(seen, [json!("tom"), json!(false), rights]);
     // Nothing of accounts.
     for target in ["/v1/sessions", "/v1/tokens", "/v1/grants", "/v1/users/tom"] {
         assert_eq!(status(&api, &token, "GET", target).await, 403, "{target}");
@@ -69,6 +75,27 @@ async fn a_token_for_the_account_does_all_that_its_user_may() {
         [status(&api, &token, "DELETE", &own).await, status(&api, &token, "GET", "/v1/session").await],
         [204, 401]
     );
+}
+
+#[tokio::test]
+async fn a_token_makes_none_that_ends_after_it() {
+    let api = Api::with_users().await;
+    let (token, _) = make(&api, "tom", json!({"name": "x", "expires": "2100-01-01T00:00:00Z"})).await;
+    let (_, made) = make_by(&api, &token, json!({"name": "y"})).await;
+    assert_eq!(made["expires"], "2100-01-01T00:00:00.000Z", "as long as the other");
+    let longer = json!({"name": "y", "expires": "2100-01-01T00:00:01Z"});
+    api.send(&token, "POST", "/v1/tokens", longer).await.problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn a_user_has_a_hundred_tokens() {
+    let api = Api::with_users().await;
+    for _ in 0..100 {
+        make(&api, "tom", json!({"name": "x"})).await;
+    }
+    let more = json!({"name": "x"});
+    api.by("tom", "POST", "/v1/tokens", more.clone()).await.problem(409, "too-many-tokens");
+    make(&api, ADMIN, more).await;
 }
 
 #[tokio::test]

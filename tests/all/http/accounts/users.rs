@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use rowdrive::http::Options;
+use rowdrive::http::{FirstUserSecret, Options};
 use serde_json::{Value, json};
 
 use super::super::access::world::{PASSWORD, basic};
@@ -41,6 +41,30 @@ async fn the_first_user_is_made_on_the_machine_of_the_server_alone() {
     // From then on nobody does anything.
     api.send("", "POST", "/v1/users", json!({"name": "max", "password": PASSWORD})).await.problem(401, "unauthorized");
     api.send("", "GET", "/v1/session", Value::Null).await.problem(401, "unauthorized");
+}
+
+/// A proxy or a tunnel on the machine makes strangers local.
+#[tokio::test]
+async fn the_first_user_needs_the_secret_of_the_data_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first-user-secret");
+    let first_user = Some(FirstUserSecret::make(&file).unwrap());
+    let api = Api::with(Options { first_user, ..Options::default() }).await;
+    let line = std::fs::read_to_string(&file).unwrap();
+    let (name, secret) = line.trim_end().split_once(": ").unwrap();
+    for headers in [&[][..], &[(name, "")], &[(name, &secret[1..])], &[(name, secret), (name, secret)]] {
+        let refused = api.send_with(headers, "POST", "/v1/users", first()).await.problem(403, "forbidden");
+        assert!(refused.text().contains("first-user-secret"), "{refused:?}");
+    }
+    assert!(!api.app.auth.has_users().await.unwrap() && file.exists());
+    api.send_with(&[(name, secret), ("via", "1.1 proxy")], "POST", "/v1/users", first())
+        .await
+        .problem(403, "forbidden");
+    api.send_with(&[(name, secret)], "POST", "/v1/users", first()).await.is(201);
+    assert!(!file.exists());
+    api.send_with(&[(name, secret)], "POST", "/v1/users", first()).await.problem(401, "unauthorized");
+    // Others need none.
+    api.add_user("tom").await;
 }
 
 #[tokio::test]
