@@ -1,4 +1,4 @@
-//! The JSON of users, sessions, tokens and grants.
+//! The JSON of users, sessions, tokens, shares and grants.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -307,6 +307,72 @@ pub struct TokenRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires: Option<String>,
+}
+
+/// What a share allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareModeJson {
+    /// To list and download.
+    Read,
+}
+
+/// A link for people without an account.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Share)]
+#[allow(missing_docs)]
+pub struct ShareJson {
+    #[schema(format = Uuid)]
+    pub id: String,
+    /// What it is of, wherever it has moved. Null if who asks does not see that any more.
+    #[schema(required)]
+    pub path: Option<String>,
+    /// Who has made it.
+    #[schema(example = "tom")]
+    pub user: String,
+    #[schema(value_type = String, example = "read")]
+    pub mode: ShareModeJson,
+    #[schema(required, format = DateTime)]
+    pub expires: Option<String>,
+    /// How many downloads are left. Null: no limit.
+    #[schema(required)]
+    pub downloads: Option<u64>,
+    #[schema(format = DateTime)]
+    pub created: String,
+    /// The path of the link. It is told once, when the share is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// A page of shares.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = SharePage)]
+#[allow(missing_docs)]
+pub struct SharesJson {
+    pub shares: Vec<ShareJson>,
+    #[schema(required)]
+    pub next: Option<String>,
+}
+
+/// A share to be made.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewShare)]
+#[allow(missing_docs)]
+pub struct ShareRequest {
+    /// The directory or the file.
+    #[schema(example = "/photos")]
+    pub path: String,
+    #[schema(value_type = String, example = "read")]
+    pub mode: ShareModeJson,
+    /// Absent: it does not end by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub expires: Option<String>,
+    /// After so many downloads it ends. Absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub downloads: Option<u64>,
 }
 
 #[cfg(test)]

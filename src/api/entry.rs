@@ -81,6 +81,49 @@ impl EntryJson<'_> {
     }
 }
 
+/// An entry as a share shows it: paths begin at what it is of, and nobody is named.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = SharedEntry)]
+#[allow(missing_docs)]
+pub struct SharedEntryJson {
+    #[schema(example = "/2026/cat.jpg")]
+    pub path: String,
+    #[schema(example = "cat.jpg")]
+    pub name: String,
+    #[schema(value_type = String, pattern = "^(file|directory)$", example = "file")]
+    pub kind: EntryKind,
+    #[schema(format = Uuid)]
+    pub id: String,
+    /// Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Media type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+    #[schema(format = DateTime)]
+    pub modified: String,
+    #[schema(format = DateTime)]
+    pub added: String,
+    /// Strong, in quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// SHA-256 of the content, as in `Repr-Digest` (RFC 9530).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// A page of entries that a share shows.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = SharedListing)]
+#[allow(missing_docs)]
+pub struct SharedListPage {
+    pub path: String,
+    pub entries: Vec<SharedEntryJson>,
+    /// The `cursor` of the next page.
+    #[schema(required)]
+    pub next: Option<String>,
+}
+
 /// A page of entries, with the cursor of the next one.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page)]

@@ -29,6 +29,21 @@ pub const GRANTS: &str = "/v1/grants";
 /// The tokens of a user.
 pub const TOKENS: &str = "/v1/tokens";
 
+/// The shares of a user.
+pub const SHARES: &str = "/v1/shares";
+/// Links for people without an account are below this path.
+pub const SHARED: &str = "/s/";
+
+/// The secret in the path of a link.
+pub fn share_secret(path: &str) -> Option<&str> {
+    path.strip_prefix(SHARED)?.split('/').next()
+}
+
+/// The path of a link: that of its page.
+pub fn share_link(secret: &str) -> String {
+    [SHARED, secret, "/"].concat()
+}
+
 /// All but the unreserved characters of RFC 3986. A path may have some of the others unencoded, but clients and shells
 /// treat them as special.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

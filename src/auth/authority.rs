@@ -1,14 +1,19 @@
 //! Who asks, by what he has proved, with all that his account says at one instant.
 
+use bytes::Bytes;
+
 use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee, PasswordHash, Quota, Stamp, Usage};
 use crate::schema::grant::Grant;
+use crate::schema::ids::SecretId;
 use crate::schema::meta;
+use crate::schema::rights::{Right, Rights};
 use crate::schema::secret::{Scope, Secret, SecretDigest, SecretKind, SecretOwner};
+use crate::schema::share::{self, Share, ShareTarget};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
-use crate::schema::{secret, value};
-use crate::table::{Check, ConditionalRow, Row};
+use crate::schema::{ValueError, secret, value};
+use crate::table::{Check, Column, ConditionalRow, Row, counter};
 
 use super::Auth;
 use super::error::{AuthError, Result};
@@ -36,6 +41,21 @@ pub(super) enum Proof {
         owner: SecretOwner,
         digest: SecretDigest,
     },
+    /// A share as the drive uses it for one operation.
+    ShareFor {
+        owner: SecretOwner,
+        digest: SecretDigest,
+        operation: ShareOperation,
+    },
+}
+
+/// What the drive uses a share for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ShareOperation {
+    /// To read its file, in the directory where the drive has found that: [`Credential::at_file`].
+    is_at_file: bool,
+    /// To send on what is counted: [`Credential::counted`].
+    is_counted: bool,
 }
 
 impl Credential {
@@ -55,16 +75,41 @@ impl Credential {
         match &self.0 {
             Proof::Nobody => None,
             Proof::Password { user, .. } => Some(user),
-            Proof::Secret { owner, .. } => Some(&owner.user),
+            Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => Some(&owner.user),
         }
     }
 
-    /// The session or token; none if the password was sent.
+    /// The session, token or share; none if the password was sent.
     pub fn secret(&self) -> Option<&SecretOwner> {
         match &self.0 {
-            Proof::Secret { owner, .. } => Some(owner),
+            Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => Some(owner),
             Proof::Nobody | Proof::Password { .. } => None,
         }
+    }
+
+    /// Whether it is a share: a stranger asks, with rights of its maker.
+    pub fn is_share(&self) -> bool {
+        self.secret().is_some_and(|owner| owner.kind == SecretKind::Share)
+    }
+
+    /// Of a share of a file: with the rights of its maker on the directory of the file, wherever that is. So who uses it
+    /// answers with nothing but this file.
+    pub(super) fn at_file(&self) -> Self {
+        self.share_for(|operation| ShareOperation { is_at_file: true, ..operation })
+    }
+
+    /// Of a share: for content that is being sent. Its last download ends the share, but not itself.
+    pub(super) fn counted(&self) -> Self {
+        self.share_for(|operation| ShareOperation { is_counted: true, ..operation })
+    }
+
+    fn share_for(&self, with: impl FnOnce(ShareOperation) -> ShareOperation) -> Self {
+        let (owner, digest, operation) = match &self.0 {
+            Proof::Secret { owner, digest } if self.is_share() => (owner, digest, ShareOperation::default()),
+            Proof::ShareFor { owner, digest, operation } => (owner, digest, *operation),
+            _ => return self.clone(),
+        };
+        Self(Proof::ShareFor { owner: owner.clone(), digest: *digest, operation: with(operation) })
     }
 }
 
@@ -81,7 +126,10 @@ pub(super) struct Asker {
     pub name: UserName,
     pub stamp: Stamp,
     pub admin: bool,
+    /// The only directory that his secret is for.
     pub scope: Option<Scope>,
+    /// The share by which a stranger asks in his place.
+    pub share: Option<OpenShare>,
     pub grants: Vec<Grant>,
     pub everyone: Option<(Stamp, Vec<Grant>)>,
     /// The end of the token that was sent; none if it has none, or if it is no token.
@@ -92,6 +140,69 @@ pub(super) struct Asker {
     proof: Check,
 }
 
+impl Asker {
+    /// Whether his secret is for all that he may do.
+    fn has_whole_account(&self) -> bool {
+        self.scope.is_none() && self.share.is_none()
+    }
+}
+
+/// What is still valid of a credential: the check of that, and what it is for.
+struct Valid {
+    proof: Check,
+    scope: Option<Scope>,
+    share: Option<OpenShare>,
+    /// The end of a token, if it has one.
+    token_end: Option<Timestamp>,
+}
+
+impl Valid {
+    fn of(column: Column, stored: &Bytes, scope: Option<Scope>) -> Self {
+        Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_end: None }
+    }
+}
+
+/// A share that has not ended, as its maker's account said at one instant.
+#[derive(Clone, Debug)]
+pub struct OpenShare {
+    /// Its id.
+    pub id: SecretId,
+    /// The share.
+    pub share: Share,
+    /// Downloads that it has served, or bytes that were uploaded by it.
+    pub used: u64,
+    /// Whether it is one of a file, in the directory of the file.
+    is_at_file: bool,
+}
+
+impl OpenShare {
+    /// The rights that its maker needs so that a stranger has this one by it; none if the share does not allow it.
+    pub(super) fn needed(&self, right: Right) -> Option<[Right; 2]> {
+        let is_dir = matches!(self.share.target, ShareTarget::Dir(_));
+        let is_allowed = right == self.share.right() && (is_dir || self.is_at_file);
+        is_allowed.then_some([right, Right::Share])
+    }
+
+    /// The directory that it is of, if it is not one of a file.
+    fn scope(&self) -> Option<Scope> {
+        let ShareTarget::Dir(dir) = self.share.target else { return None };
+        Some(Scope { dir, rights: Rights::from_iter([self.share.right()]) })
+    }
+}
+
+/// Whether a share has not ended by itself. An upload share without bytes left is still there, and takes empty files.
+pub(super) fn is_open(share: &Share, used: u64, now: Timestamp) -> bool {
+    let is_left = share.right() == Right::Write || share.limit().is_none_or(|limit| used < limit);
+    is_left && share.expires.is_none_or(|expires| now < expires)
+}
+
+/// The number in the counter of a share.
+pub(super) fn used_of(owner: &SecretOwner, row: &Row) -> Result<u64> {
+    let cell = share::used_column(owner);
+    let number = counter::decode(row.get(cell.family, &cell.qualifier).map(AsRef::as_ref));
+    Ok(number.map_err(|_| ValueError::Damaged { what: "share's counter" })?.unsigned_abs())
+}
+
 impl Authority {
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
@@ -100,7 +211,7 @@ impl Authority {
 
     /// Whether he may do everything that an admin may: not with a token for one directory.
     pub fn is_admin(&self) -> bool {
-        self.asker.as_ref().is_none_or(|asker| asker.admin && asker.scope.is_none())
+        self.asker.as_ref().is_none_or(|asker| asker.admin && asker.has_whole_account())
     }
 
     /// Whether he is a user who is an admin: on a drive without users there is none.
@@ -110,7 +221,19 @@ impl Authority {
 
     /// Whether he may change his own account: not with a token for one directory.
     pub fn is_for_account(&self) -> bool {
-        self.asker.as_ref().is_some_and(|asker| asker.scope.is_none())
+        self.asker.as_ref().is_some_and(Asker::has_whole_account)
+    }
+
+    /// Whether he may make and end shares: with a token for one directory only if it has the right to share.
+    pub(super) fn may_share(&self) -> bool {
+        self.asker.as_ref().is_some_and(|asker| {
+            asker.share.is_none() && asker.scope.is_none_or(|scope| scope.rights.contains(Right::Share))
+        })
+    }
+
+    /// The share by which a stranger asks.
+    pub fn share(&self) -> Option<&OpenShare> {
+        self.asker.as_ref().and_then(|asker| asker.share.as_ref())
     }
 
     /// What he has created, and its limits; none on a drive without users.
@@ -147,13 +270,6 @@ impl Authority {
     }
 }
 
-/// What a credential still proves.
-struct Proven {
-    check: Check,
-    scope: Option<Scope>,
-    token_end: Option<Timestamp>,
-}
-
 /// There was never a user.
 pub(super) fn no_users() -> ConditionalRow {
     let checks = vec![Check::Absent(meta::admins_column())];
@@ -177,7 +293,9 @@ impl Auth {
             return Ok(Authority { asker: None });
         };
         let cells = match &credential.0 {
-            Proof::Secret { owner, .. } => vec![owner.column(), owner.used_column()],
+            Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => {
+                vec![owner.column(), owner.used_column()]
+            }
             Proof::Nobody | Proof::Password { .. } => vec![account::password_column()],
         };
         let key = Grantee::User(user.clone()).key();
@@ -186,18 +304,20 @@ impl Auth {
         let Some(profile) = account.profile.filter(account::Profile::is_enabled) else {
             return Err(AuthError::Unauthorized);
         };
-        let Proven { check, scope, token_end } = self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
+        let Valid { proof, scope, share, token_end } =
+            self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
         let asker = Asker {
             name: user.clone(),
             stamp: account.stamp,
             admin: profile.admin,
             scope,
+            share,
             grants: account.grants,
             everyone: self.account(&Grantee::Everyone).await?.map(|everyone| (everyone.stamp, everyone.grants)),
             token_end,
             usage: account.usage,
             quota: profile.quota,
-            proof: check,
+            proof,
         };
         Ok(Authority { asker: Some(asker) })
     }
@@ -210,27 +330,57 @@ impl Auth {
         if authority.is_for_account() { Ok(authority) } else { Err(AuthError::Forbidden) }
     }
 
-    /// Whether an account row still has what the credential has proved.
-    fn prove(&self, proof: &Proof, row: &Row) -> Result<Option<Proven>> {
+    /// As [`authority`](Self::authority), for what is about shares.
+    ///
+    /// Errors: [`AuthError::Forbidden`] to a token for one directory without the right to share.
+    pub async fn require_sharing(&self, credential: &Credential) -> Result<Authority> {
+        let authority = self.authority(credential).await?;
+        if authority.may_share() { Ok(authority) } else { Err(AuthError::Forbidden) }
+    }
+
+    /// What an account row still has of what the credential has proved.
+    fn prove(&self, proof: &Proof, row: &Row) -> Result<Option<Valid>> {
         match proof {
             Proof::Nobody => Ok(None),
             Proof::Password { hash, .. } => {
                 let Some(stored) = row.get(CF, account::PASSWORD) else { return Ok(None) };
                 let is_same = value::decode::<PasswordHash>(stored)? == *hash;
-                let check = Check::Equals(account::password_column(), stored.clone());
-                Ok(is_same.then_some(Proven { check, scope: None, token_end: None }))
+                Ok(is_same.then(|| Valid::of(account::password_column(), stored, None)))
             }
-            Proof::Secret { owner, digest } => {
+            Proof::Secret { owner, digest } | Proof::ShareFor { owner, digest, .. } => {
                 let (stored, used) = (owner.column(), owner.used_column());
                 let Some(value) = row.get(stored.family, &stored.qualifier) else { return Ok(None) };
+                if owner.kind == SecretKind::Share {
+                    let operation = match proof {
+                        Proof::ShareFor { operation, .. } => *operation,
+                        _ => ShareOperation::default(),
+                    };
+                    return self.prove_share((owner, digest), value, row, operation);
+                }
                 let secret = Secret::decode(value)?;
                 let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
                 let is_valid = secret.digest == *digest && is_in_time(owner.kind, &secret, used, (self.clock)());
-                let check = Check::Equals(stored, value.clone());
                 let token_end = secret.expires.filter(|_| owner.kind == SecretKind::Token);
-                Ok(is_valid.then_some(Proven { check, scope: secret.scope, token_end }))
+                Ok(is_valid.then(|| Valid { token_end, ..Valid::of(stored, value, secret.scope) }))
             }
         }
+    }
+
+    fn prove_share(
+        &self,
+        (owner, digest): (&SecretOwner, &SecretDigest),
+        stored: &Bytes,
+        row: &Row,
+        ShareOperation { is_at_file, is_counted }: ShareOperation,
+    ) -> Result<Option<Valid>> {
+        let (share, used) = (Share::decode(stored)?, used_of(owner, row)?);
+        let used_before = if is_counted { 0 } else { used };
+        if share.digest != *digest || !is_open(&share, used_before, (self.clock)()) {
+            return Ok(None);
+        }
+        let share = OpenShare { id: owner.id, share, used, is_at_file };
+        let valid = Valid::of(owner.column(), stored, share.scope());
+        Ok(Some(Valid { share: Some(share), ..valid }))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Seals the cursors of users. A page may end at a file that its user may not see, so a cursor must not show its position.
+//! Seals the cursors of users and of shares. A page may end at a file that its user may not see, so a cursor must not show
+//! its position. What proves that a share's password was right is sealed likewise.
 //!
 //! AES-256-GCM-SIV (RFC 8452) with a random nonce: one that comes twice by chance shows no more than that two cursors of
 //! one scope are equal. The key is made with the first user, and stays.
@@ -8,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 
 use super::Auth;
+use super::authority::Credential;
 use super::error::{AuthError, Result};
 use super::random::{RandomError, random};
-use crate::schema::user_name::UserName;
 use crate::schema::{CF, meta};
 use crate::table::Change;
 
@@ -22,16 +23,22 @@ const END: u8 = 0x80;
 /// The key of the cursors of a store, once it was read.
 pub type KnownCursorKey = Arc<OnceLock<Arc<RandomizedNonceKey>>>;
 
-/// Seals the cursors of one user. Cheap to clone.
+/// Seals the cursors of one user, or of one share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CursorSeal {
     key: Arc<RandomizedNonceKey>,
-    user: UserName,
+    /// The name of the user, or the id of the share after a slash, which no name has.
+    holder: String,
 }
 
 impl Auth {
-    /// The seal of the cursors of a user.
-    pub(super) async fn cursor_seal(&self, user: &UserName) -> Result<CursorSeal> {
+    /// The seal of the cursors of a user or a share; none of somebody who is neither.
+    pub async fn cursor_seal(&self, credential: &Credential) -> Result<Option<CursorSeal>> {
+        let Some(user) = credential.user() else { return Ok(None) };
+        let holder = match credential.secret().filter(|_| credential.is_share()) {
+            Some(share) => format!("/{}", share.id.0),
+            None => user.as_str().to_owned(),
+        };
         let key = match self.cursor_key.get() {
             Some(known) => known.clone(),
             None => {
@@ -41,7 +48,7 @@ impl Auth {
                 self.cursor_key.get_or_init(|| Arc::new(cipher)).clone()
             }
         };
-        Ok(CursorSeal { key, user: user.clone() })
+        Ok(Some(CursorSeal { key, holder }))
     }
 }
 
@@ -69,7 +76,7 @@ impl CursorSeal {
     }
 
     fn context(&self, scope: &[u8]) -> Aad<Vec<u8>> {
-        Aad::from([scope, self.user.as_str().as_bytes()].concat())
+        Aad::from([scope, self.holder.as_bytes()].concat())
     }
 }
 
@@ -79,7 +86,7 @@ mod tests {
 
     fn seal(key: u8, user: &str) -> CursorSeal {
         let key = Arc::new(RandomizedNonceKey::new(&AES_256_GCM_SIV, &[key; 32]).unwrap());
-        CursorSeal { key, user: UserName::parse(user).unwrap() }
+        CursorSeal { key, holder: user.to_owned() }
     }
 
     #[test]

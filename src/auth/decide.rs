@@ -139,8 +139,15 @@ impl Auth {
             let level = chain.level(scope.dir, chain.depth()).filter(|_| scope.rights.contains(right));
             rows.extend(chain.bound(level.ok_or(AuthError::Forbidden)?));
         }
-        for row in self.search(asker, chain, right).await?.ok_or(AuthError::Forbidden)? {
-            guards::add(&mut rows, row);
+        // A share does what it is for, as long as its maker may do that, and may share it.
+        let needed = match &asker.share {
+            None => vec![right],
+            Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.into(),
+        };
+        for right in needed {
+            for row in self.search(asker, chain, right).await?.ok_or(AuthError::Forbidden)? {
+                guards::add(&mut rows, row);
+            }
         }
         Ok(Permission { user, rows })
     }

@@ -8,18 +8,19 @@ use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use super::guards;
 use crate::schema::CF;
-use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, SESSION, Stamp, TOKEN};
+use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, SESSION, SHARE, Stamp, TOKEN};
 use crate::schema::dir_parent;
 use crate::schema::grant::{self, Giver, Grant, GrantIndexKey};
 use crate::schema::ids::{DirId, GrantId, SecretId};
 use crate::schema::rights::{Right, Rights};
-use crate::schema::secret;
+use crate::schema::secret::{self, SecretKind, SecretOwner};
+use crate::schema::share;
 use crate::schema::user_name::UserName;
 use crate::table::{Check, ConditionalRow, PageQuery, Plan, RowChange, RowCursor, RowQuery, RowRange};
 
 /// Index entries that are read at a time.
 const PAGE: usize = 100;
-/// Sessions or tokens that end together whose index entries go with them. More of them stay as stale entries.
+/// Sessions, tokens or shares that end together whose index entries go with them. More of them stay as stale entries.
 const SECRETS: usize = 1_000;
 
 /// Rights that a user has been given on a directory.
@@ -236,6 +237,17 @@ impl Auth {
         for family in [SESSION, TOKEN] {
             entries.extend(self.secret_entries_of(name, family, None).await?);
         }
+        entries.extend(self.share_entries_of(name).await?);
+        Ok(entries)
+    }
+
+    /// Deletes the index entries of a user's shares.
+    async fn share_entries_of(&self, name: &UserName) -> Result<Vec<RowChange>> {
+        let mut entries = Vec::new();
+        for cell in self.tables.page(&secrets_page(name, SHARE)).await?.cells {
+            let Some((id, found)) = share::from_cell(&cell)? else { continue };
+            entries.extend(found.delete_index(&SecretOwner { user: name.clone(), kind: SecretKind::Share, id }));
+        }
         Ok(entries)
     }
 
@@ -246,16 +258,20 @@ impl Auth {
         family: &'static str,
         kept: Option<SecretId>,
     ) -> Result<Vec<RowChange>> {
-        let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        let (row, unchanged) = (Grantee::User(name.clone()).key(), Vec::new());
-        let query = PageQuery { table: account::TABLE, row, family, from, to, limit: SECRETS, unchanged };
         let mut entries = Vec::new();
-        for cell in self.tables.page(&query).await?.cells {
+        for cell in self.tables.page(&secrets_page(name, family)).await?.cells {
             let ended = secret::from_cell(&cell)?.filter(|(id, _)| kept != Some(*id));
             entries.extend(ended.map(|(_, found)| secret::delete_index(found.digest)));
         }
         Ok(entries)
     }
+}
+
+/// The secrets of a user in a family.
+fn secrets_page(name: &UserName, family: &'static str) -> PageQuery {
+    let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let (row, unchanged) = (Grantee::User(name.clone()).key(), Vec::new());
+    PageQuery { table: account::TABLE, row, family, from, to, limit: SECRETS, unchanged }
 }
 
 /// As who a user gives: an admin as one of all admins. A token for one directory gives nothing.

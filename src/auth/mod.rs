@@ -5,7 +5,7 @@
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
 //! - `usage`: what the drive adds to the usage of users, within their quotas
-//! - `new_user`, `users`, `grants`, `secrets`: changes of accounts; `secret_bounds`: how many sessions and tokens;
+//! - `new_user`, `users`, `grants`, `secrets`, `shares`: changes of accounts; `secret_bounds`: how many sessions and tokens;
 //!   `reset_admin`: what needs no credential
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
@@ -37,13 +37,14 @@ mod reset_admin;
 mod secret_bounds;
 mod secrets;
 mod sender;
+mod shares;
 mod slowdown;
 mod usage;
 mod users;
 mod verifier;
 pub mod ways;
 
-pub use authority::{Authority, Credential};
+pub use authority::{Authority, Credential, OpenShare};
 pub use cursor_seal::CursorSeal;
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};
@@ -51,6 +52,7 @@ pub use grants::GrantOnDir;
 pub use new_user::{NewUser, PreparedUser};
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
+pub use shares::{ListedShare, NewShare};
 pub use usage::Limited;
 pub use users::{OldPassword, QuotaChange, User, UserChange};
 pub use ways::Ways;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Auth;
-use super::authority::{Authority, Credential};
+use super::authority::{Authority, Credential, OpenShare};
 use super::cursor_seal::CursorSeal;
 use super::decide::{DirChain, Permission};
 use super::error::{AuthError, Result};
@@ -41,10 +41,35 @@ impl Requester {
 
     /// What seals his cursors; none if he is no user.
     pub async fn cursor_seal(&self) -> Result<Option<CursorSeal>> {
-        match (&self.0, self.user()) {
-            (Some(known), Some(user)) => known.auth.cursor_seal(user).await.map(Some),
-            _ => Ok(None),
+        match &self.0 {
+            Some(known) => known.auth.cursor_seal(&known.credential).await,
+            None => Ok(None),
         }
+    }
+
+    /// Whether a stranger asks, by a share.
+    pub fn is_share(&self) -> bool {
+        self.0.as_ref().is_some_and(|known| known.credential.is_share())
+    }
+
+    /// Who asks by a share of a file, with the rights of its maker on the directory of the file, wherever that is.
+    ///
+    /// IMPORTANT: the drive answers him with nothing but this file.
+    pub fn at_file(&self) -> Self {
+        self.with(Credential::at_file)
+    }
+
+    /// Who gets content that is being sent: the last download of a share ends it, but not itself.
+    ///
+    /// IMPORTANT: the content was opened by the share itself, and is counted before its first byte is sent.
+    pub fn counted(&self) -> Self {
+        if self.is_share() { self.with(Credential::counted) } else { self.clone() }
+    }
+
+    fn with(&self, proving: impl Fn(&Credential) -> Credential) -> Self {
+        let with =
+            |known: &Arc<Known>| Arc::new(Known { auth: known.auth.clone(), credential: proving(&known.credential) });
+        Self(self.0.as_ref().map(with))
     }
 
     /// His name; none if he is no user.
@@ -88,6 +113,11 @@ impl Access {
     /// Who asks, with all that his account says; none for the server itself.
     pub(super) fn authority(&self) -> Option<&Authority> {
         self.0.as_ref().map(|(_, authority)| authority)
+    }
+
+    /// The share by which a stranger asks.
+    pub fn share(&self) -> Option<&OpenShare> {
+        self.0.as_ref().and_then(|(_, authority)| authority.share())
     }
 
     /// Whether he may do everything, without any read of rights.

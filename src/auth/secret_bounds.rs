@@ -67,7 +67,8 @@ impl Auth {
         let (mut valid, mut leaving): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.is_in_time(kind, now));
         match kind {
             SecretKind::Token if valid.len() >= TOKENS => return Err(AuthError::TooManyTokens(TOKENS)),
-            SecretKind::Token => {}
+            // Shares are made and bounded elsewhere.
+            SecretKind::Token | SecretKind::Share => {}
             SecretKind::Session => {
                 valid.sort_unstable_by_key(StoredSecret::last);
                 leaving.extend(valid.drain(..(valid.len() + 1).saturating_sub(SESSIONS)));

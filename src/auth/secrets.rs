@@ -22,6 +22,7 @@ use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, SESSION};
 use crate::schema::ids::SecretId;
 use crate::schema::secret::{self, Scope, Secret, SecretDigest, SecretKind, SecretOwner};
+use crate::schema::share::Share;
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
@@ -140,7 +141,7 @@ impl Auth {
                     return Err(AuthError::Forbidden);
                 }
                 let expires = match kind {
-                    SecretKind::Session => new.expires,
+                    SecretKind::Session | SecretKind::Share => new.expires,
                     SecretKind::Token => end_of_token(new.expires, authority.token_end())?,
                 };
                 let NewToken { name, scope, .. } = new.clone();
@@ -163,7 +164,7 @@ impl Auth {
         Ok(NewSecret { text, id: owner.id, created, expires, credential })
     }
 
-    /// Finds the session or token that a client has sent. [`Auth::authority`] tells whether it is still valid.
+    /// Finds the session, token or share that a client has sent. [`Auth::authority`] tells whether it is still valid.
     pub async fn find_secret(&self, text: &str) -> Result<Credential> {
         let digest = digest_of(text);
         let query = RowQuery::cells(vec![Column::new(CF, secret::OWNER)]);
@@ -191,7 +192,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Ends a session or a token, of the user himself or, for an admin, of another one.
+    /// Ends a session, a token or a share, of the user himself or, for an admin, of another one.
     ///
     /// Errors: [`AuthError::NotFound`] if there is none.
     pub async fn end_secret(&self, by: &Credential, of: &UserName, kind: SecretKind, id: SecretId) -> Result<()> {
@@ -204,7 +205,12 @@ impl Auth {
             let cell = owner.column();
             let row = this.tables.get(account::TABLE, &key, &RowQuery::cells(vec![cell.clone()])).await?;
             let stored: Bytes = row.get(cell.family, &cell.qualifier).cloned().ok_or(AuthError::NotFound)?;
-            let finish = vec![secret::delete_index(Secret::decode(&stored)?.digest)];
+            let finish = match owner.kind {
+                SecretKind::Share => Share::decode(&stored)?.delete_index(owner),
+                SecretKind::Session | SecretKind::Token => {
+                    vec![secret::delete_index(Secret::decode(&stored)?.digest)]
+                }
+            };
             let (checks, changes) = (vec![Check::Equals(cell, stored)], owner.delete());
             let mut plan = Plan { finish, ..Plan::default() };
             let row = ConditionalRow { table: account::TABLE, row: key, checks, changes };
@@ -274,7 +280,12 @@ fn end_of_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<
 /// A user ends his own secrets, with any credential the one that he has sent, and an admin those of all.
 fn may_see(authority: &Authority, of: &UserName, by: &Credential, owner: &SecretOwner) -> Result<()> {
     let is_sent = by.secret() == Some(owner);
-    if is_own(authority, of) || authority.is_admin_user() || is_sent { Ok(()) } else { Err(AuthError::Forbidden) }
+    let is_own_share = owner.kind == SecretKind::Share && authority.user() == Some(of) && authority.may_share();
+    if is_own(authority, of) || authority.is_admin_user() || is_sent || is_own_share {
+        Ok(())
+    } else {
+        Err(AuthError::Forbidden)
+    }
 }
 
 /// A user lists and ends his own secrets, an admin those of all.
@@ -286,6 +297,6 @@ fn is_own(authority: &Authority, of: &UserName) -> bool {
     authority.is_for_account() && authority.user() == Some(of)
 }
 
-fn digest_of(text: &str) -> SecretDigest {
+pub(super) fn digest_of(text: &str) -> SecretDigest {
     SecretDigest(Sha256::digest(text).into())
 }

@@ -33,7 +33,7 @@ impl Limited {
 }
 
 impl Access {
-    /// The user, if he has a quota.
+    /// The user, if he has a quota; by a share its maker, whose quota counts what strangers upload.
     pub fn limited(&self) -> Option<Limited> {
         limited(self.authority()?)
     }

@@ -1,9 +1,10 @@
-//! Checks every index entry of secrets and grants, and every name that was given: that there is such an account.
+//! Checks every index entry of secrets, shares and grants, and every name that was given: that there is such an account.
 
 use super::{CheckEvent, Checker, Finding, FindingKind, ROWS, Result, printable};
 use crate::schema::account::{self, Grantee};
 use crate::schema::grant::{self, Grant, GrantIndexKey};
-use crate::schema::secret::{self, SecretDigest, SecretOwner};
+use crate::schema::secret::{self, SecretDigest, SecretKind, SecretOwner};
+use crate::schema::share;
 use crate::schema::{CF, user_name};
 use crate::table::{Cell, Change, Column, RowChange, RowCursor, RowKey, RowQuery, RowRange};
 
@@ -13,11 +14,14 @@ type Claim = Option<(Grantee, Column)>;
 impl Checker<'_> {
     pub(super) async fn account_indexes(&mut self) -> Result<()> {
         self.index_of_accounts(secret::TABLE, secret_claim, |key, entry, stored| {
-            let digest = secret::from_cell(stored).ok().flatten().map(|(_, secret)| secret.digest);
+            let digest = digest_of(entry, stored);
             entry.qualifier == secret::OWNER && digest.is_some_and(|SecretDigest(digest)| key == &digest[..])
         })
         .await?;
-        self.index_of_accounts(grant::TABLE, grant_claim, |_, entry, stored| {
+        self.index_of_accounts(grant::TABLE, grant_claim, |key, entry, stored| {
+            if share::is_index_key(key) {
+                return share::from_cell(stored).is_ok_and(|of| of.is_some_and(|(_, share)| share.is_indexed_by(key)));
+            }
             Grant::from_cell(stored).is_ok_and(|grant| entry.qualifier == grant.id.0[..])
         })
         .await
@@ -96,7 +100,21 @@ fn secret_claim(_: &RowKey, entry: &Cell) -> Claim {
     Some((Grantee::User(owner.user.clone()), owner.column()))
 }
 
-fn grant_claim(key: &RowKey, _: &Cell) -> Claim {
+/// The digest of the secret that an index entry leads to.
+fn digest_of(entry: &Cell, stored: &Cell) -> Option<SecretDigest> {
+    match SecretOwner::decode(&entry.value).ok()?.kind {
+        SecretKind::Share => share::from_cell(stored).ok().flatten().map(|(_, share)| share.digest),
+        SecretKind::Session | SecretKind::Token => {
+            secret::from_cell(stored).ok().flatten().map(|(_, secret)| secret.digest)
+        }
+    }
+}
+
+fn grant_claim(key: &RowKey, entry: &Cell) -> Claim {
+    if share::is_index_key(key) {
+        let owner = share::owner_of(key, &entry.qualifier).ok()?;
+        return Some((Grantee::User(owner.user.clone()), owner.column()));
+    }
     let GrantIndexKey { dir, holder, giver } = GrantIndexKey::decode(key).ok()?;
     Some((holder, grant::column(dir, &giver)))
 }

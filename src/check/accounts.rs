@@ -9,7 +9,7 @@ use crate::schema::account::{self, Account, GRANT, Grantee};
 use crate::schema::grant::Grant;
 use crate::schema::secret::{self, SecretKind, SecretOwner};
 use crate::schema::user_name::{self, UserName};
-use crate::schema::{CF, ValueError, meta};
+use crate::schema::{CF, DirId, ValueError, meta};
 use crate::table::{
     CellCursor, Change, Check, ConditionalRow, PageQuery, Plan, RowChange, RowCursor, RowKey, RowQuery, RowRange,
 };
@@ -30,7 +30,7 @@ impl Checker<'_> {
         self.admins(admins).await
     }
 
-    fn unreadable_account(&mut self, key: &RowKey, error: &ValueError) {
+    pub(super) fn unreadable_account(&mut self, key: &RowKey, error: &ValueError) {
         self.report_unreadable(account::TABLE, printable(key), None, error.to_string());
     }
 
@@ -47,6 +47,7 @@ impl Checker<'_> {
         for kind in [SecretKind::Session, SecretKind::Token] {
             self.secrets(name, kind).await?;
         }
+        self.shares(name, account.user().is_none()).await?;
         Ok(account.profile.is_some_and(|profile| profile.is_enabled_admin()).into())
     }
 
@@ -86,7 +87,7 @@ impl Checker<'_> {
     }
 
     /// Reports the index entries that are missing, and puts them.
-    async fn account_index(&mut self, holder: &Grantee, entries: &[RowChange], of: &str) -> Result<()> {
+    pub(super) async fn account_index(&mut self, holder: &Grantee, entries: &[RowChange], of: &str) -> Result<()> {
         for entry in entries {
             let found = self.tables.get(entry.table, &entry.row, &RowQuery::families(&[CF])).await?;
             if has_cells(&found, entry) {
@@ -104,8 +105,7 @@ impl Checker<'_> {
     /// Notes the grants on directories that do not exist: the delete of a directory leaves them. They give no right, and no
     /// directory gets such an id again. A repair removes them.
     async fn stray_grants(&mut self, holder: &Grantee, account: &Account) -> Result<()> {
-        let is_gone = |dir| !self.paths.contains_key(dir) && !self.pending.deleted_dirs.contains(dir);
-        let gone: Vec<&Grant> = account.grants.iter().filter(|grant| is_gone(&grant.dir)).collect();
+        let gone: Vec<&Grant> = account.grants.iter().filter(|grant| self.is_deleted(grant.dir)).collect();
         let repaired = !gone.is_empty() && self.may_remove() && {
             let mut changes = vec![account.stamp.next().put()];
             changes.extend(gone.iter().map(|grant| grant.delete()));
@@ -120,6 +120,11 @@ impl Checker<'_> {
             self.account_finding(FindingKind::StrayGrant, holder.as_str(), detail, repaired);
         }
         Ok(())
+    }
+
+    /// Whether there is no such directory, and no operation is about to end its delete.
+    pub(super) fn is_deleted(&self, dir: DirId) -> bool {
+        !self.paths.contains_key(&dir) && !self.pending.deleted_dirs.contains(&dir)
     }
 
     /// Compares the stored number of admins with those that there are.
@@ -147,7 +152,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn account_finding(&mut self, kind: FindingKind, name: &str, detail: String, repaired: bool) {
+    pub(super) fn account_finding(&mut self, kind: FindingKind, name: &str, detail: String, repaired: bool) {
         let row = printable(name.as_bytes());
         self.record(Finding { kind, table: account::TABLE, row, path: None, detail, repaired });
     }

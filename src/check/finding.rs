@@ -42,7 +42,7 @@ pub enum FindingKind {
     AccountDiffers,
     /// The counters of an account are not the sums of what its user has created.
     UsageDiffers,
-    /// An index has no entry of a session, a token or a grant.
+    /// An index has no entry of a session, a token, a share or a grant.
     AccountIndexEntryMissing,
     /// A directory row that no name leads to.
     StrayDirectory,
@@ -51,13 +51,15 @@ pub enum FindingKind {
     /// A link of a directory that does not exist.
     #[serde(rename = "stray-link")]
     StrayDirParent,
-    /// An index entry of a file, or of a session, token or grant, that does not exist.
+    /// An index entry of a file, or of a session, token, share or grant, that does not exist.
     #[serde(rename = "stray-hint")]
     StrayIndexEntry,
     /// A content file that no file has.
     StrayContent,
     /// A grant on a directory that was deleted: a note. It gives no right.
     StrayGrant,
+    /// A share of a directory or file that was deleted, or of a user who was removed: a note. Its link shows nothing.
+    StrayShare,
     /// Something among the content files that Rowdrive did not create.
     #[serde(rename = "foreign")]
     ForeignFile,
@@ -70,9 +72,9 @@ impl FindingKind {
         matches!(self, ForeignFile | StrayContent | StrayDirectory | StrayFile | StrayIndexEntry | StrayDirParent)
     }
 
-    /// Whether it is a note: nothing is wrong. The delete of a directory leaves the grants on it.
+    /// Whether it is a note: nothing is wrong. The delete of a directory leaves the grants on it and its shares.
     pub fn is_note(self) -> bool {
-        self == Self::StrayGrant
+        matches!(self, Self::StrayGrant | Self::StrayShare)
     }
 }
 

@@ -3,7 +3,8 @@
 //! First from the names down: [`directories`] reads every directory row and compares it with its name and parent row,
 //! and [`entries`] compares each entry with its file row, index rows and content. Then from everything else up:
 //! [`file_rows`], [`index_rows`], [`dir_parents`] and [`content_files`] look for strays, which no name leads to.
-//! [`accounts`] and [`account_indexes`] do the same with users, [`usage`] compares their counters with what was counted.
+//! [`accounts`], [`shares`] and [`account_indexes`] do the same with users, [`usage`] compares their counters with what was
+//! counted.
 //! [`pending`] lists the work that the next start does anyway, which is not wrong.
 //!
 //! A repair writes what follows from the tree (parent rows, index entries), removes locks of operations without a
@@ -20,6 +21,7 @@ mod file_rows;
 mod finding;
 mod index_rows;
 mod pending;
+mod shares;
 mod usage;
 
 use std::collections::{HashMap, HashSet};

@@ -26,6 +26,7 @@
 
 mod attempts;
 mod background;
+mod by_share;
 mod commit;
 pub mod error;
 mod file_rows;

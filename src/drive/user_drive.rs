@@ -18,15 +18,19 @@ use super::namespace::Namespace;
 use super::query::stored::TimePage;
 use super::rooms::Rooms;
 use super::watch::WatchedContent;
-use super::{commit, granted, query, seen, subtree};
+use super::{by_share, commit, granted, query, seen, subtree};
 use crate::auth::{CursorSeal, DirChain, PreparedUser, Requester, User};
 use crate::budget::Budget;
 use crate::schema::dir::FileEntry;
 use crate::schema::rights::Rights;
+use crate::schema::share::ShareTarget;
 use crate::schema::{DirId, DrivePath, FileId, Timestamp};
 
 /// The drive as one requester sees it. What he may not read is as if it were missing; each change is decided, and guarded,
 /// by his rights. Cheap to clone.
+///
+/// For a share the paths of [`stat`](Self::stat), [`list_stored`](Self::list_stored) and [`content`](Self::content) begin
+/// at what it is of; the other operations have nothing.
 #[derive(Clone)]
 pub struct UserDrive {
     pub(super) rooms: Arc<Rooms>,
@@ -43,6 +47,11 @@ impl UserDrive {
         &self.rooms.parts.memory
     }
 
+    /// Whether a stranger asks, by a share: then nothing of what he sees shows a creator.
+    pub fn is_share(&self) -> bool {
+        self.requester.is_share()
+    }
+
     /// What seals the cursors of the requester, if he is a user.
     pub async fn cursor_seal(&self) -> Result<Option<CursorSeal>> {
         Ok(self.requester.cursor_seal().await?)
@@ -50,12 +59,31 @@ impl UserDrive {
 
     /// The file or directory at a path.
     pub async fn stat(&self, path: &DrivePath) -> Result<Node> {
+        if self.requester.is_share() {
+            return by_share::stat(self.namespace(), &self.requester, path).await;
+        }
         seen::stat(self.namespace(), &self.requester, path).await
     }
 
     /// The directories of the path of one that is there, for a change of the rights on it.
     pub async fn chain(&self, path: &DrivePath) -> Result<DirChain> {
         granted::chain(self.namespace(), &self.requester, path).await
+    }
+
+    /// Makes sure that what a share is of is there, and that its maker sees it.
+    pub async fn find_shared(&self) -> Result<()> {
+        by_share::find_target(self.namespace(), &self.requester).await
+    }
+
+    /// The file or directory at a path, as the target of a new share, with the directories down to it; of a file down to its
+    /// parent.
+    pub async fn share_target(&self, path: &DrivePath) -> Result<(DirChain, ShareTarget)> {
+        by_share::new_target(self.namespace(), &self.requester, path).await
+    }
+
+    /// Where the targets of shares are, as far as the requester sees them.
+    pub async fn share_paths(&self, targets: &[ShareTarget]) -> Result<HashMap<ShareTarget, DrivePath>> {
+        by_share::paths(self.namespace(), &self.requester, targets).await
     }
 
     /// The directories on which the requester has rights of his own, each with all rights that he has there, by path.
@@ -75,11 +103,16 @@ impl UserDrive {
 
     /// A page of the children of a directory.
     pub async fn list(&self, path: &DrivePath, query: &ListQuery) -> Result<Listing> {
-        seen::list(self.namespace(), &self.requester, path, query).await
+        let listing = self.list_stored(path, query).await?;
+        let nodes = listing.nodes().map(|node| node?.to_owned()).collect::<Result<_>>()?;
+        Ok(Listing { nodes, next: listing.next })
     }
 
     /// As [`list`](Self::list), not decoded.
     pub async fn list_stored(&self, path: &DrivePath, query: &ListQuery) -> Result<StoredListing> {
+        if self.requester.is_share() {
+            return by_share::list_stored(self.namespace(), &self.requester, path, query).await;
+        }
         seen::list_stored(self.namespace(), &self.requester, path, query).await
     }
 
@@ -106,7 +139,11 @@ impl UserDrive {
     /// The content of the version that was found at `path`;
     /// [`ContentError::Gone`](crate::content::ContentError::Gone) if it was replaced since.
     pub async fn content(&self, path: &DrivePath, entry: &FileEntry) -> Result<WatchedContent> {
-        seen::open_content(self.namespace(), &self.rooms.parts.content, &self.requester, path, entry).await
+        let (ns, content) = (self.namespace(), &self.rooms.parts.content);
+        if self.requester.is_share() {
+            return by_share::open_content(ns, content, &self.requester, path, entry).await;
+        }
+        seen::open_content(ns, content, &self.requester, path, entry).await
     }
 
     /// Stores a file under this path, a new one or a new version. The body is polled only if the file would be stored

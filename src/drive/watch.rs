@@ -31,7 +31,7 @@ struct Watch {
 impl WatchedContent {
     /// `sight`: what the requester has seen at the path.
     pub fn new(ns: &Namespace, requester: &Requester, path: &DrivePath, (sight, body): (&Sight, Body)) -> Self {
-        let watch = Watch { ns: ns.clone(), requester: requester.clone(), path: path.clone(), dir: sight.dir() };
+        let watch = Watch { ns: ns.clone(), requester: requester.counted(), path: path.clone(), dir: sight.dir() };
         Self { body, watch }
     }
 

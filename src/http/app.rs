@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::callers::CallersOfRoutes;
 use super::metrics::HttpMetrics;
 use super::options::Options;
+use super::share_uses::ShareUses;
 use crate::auth::{Auth, Requester};
 use crate::budget::Budget;
 use crate::drive::Drive;
@@ -44,6 +45,8 @@ pub struct SharedState {
     pub unpacking: Arc<Semaphore>,
     /// With a permit for each of the [`tars`].
     pub tars: Arc<Semaphore>,
+    /// Who has used which share.
+    pub share_uses: ShareUses,
     /// All metrics of the process.
     pub registry: Registry,
 }

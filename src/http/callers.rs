@@ -9,6 +9,8 @@ use axum::http::Method;
 pub enum Callers {
     /// Everyone. No credential is read, and the answer tells nothing of the drive.
     Everyone,
+    /// Everyone who knows the secret of a share, which is in the path. No other credential counts.
+    Share,
     /// Every user, with any credential that is valid.
     Users,
     /// Admins, with a credential that may do all that they may.

@@ -28,6 +28,7 @@ mod router;
 mod routes;
 mod serve;
 mod server;
+mod share_uses;
 
 pub use callers::Callers;
 pub use first_user::{FirstUserSecret, remove as remove_first_user_secret};

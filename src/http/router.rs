@@ -28,9 +28,10 @@ use super::options::Options;
 use super::response::problem::Problem;
 use super::routes::pattern;
 use super::routes::{
-    by_name, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session, sessions, stat,
-    swagger_ui, tokens, upload, users,
+    by_name, by_share, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session,
+    sessions, shares, stat, swagger_ui, tokens, upload, users,
 };
+use super::share_uses::ShareUses;
 use crate::api::problem::ProblemKind;
 use crate::auth::Auth;
 use crate::drive::Drive;
@@ -59,9 +60,19 @@ impl Routes {
         let unpacking = Arc::new(Semaphore::new(UNPACKING));
         let tars = Arc::new(Semaphore::new(tars(drive.memory())));
         let Table { routes, callers } = Table::all();
-        let nobody = auth.nobody();
-        let app =
-            App(Arc::new(SharedState { drive, auth, nobody, callers, options, metrics, unpacking, tars, registry }));
+        let (nobody, share_uses) = (auth.nobody(), ShareUses::default());
+        let app = App(Arc::new(SharedState {
+            drive,
+            auth,
+            nobody,
+            callers,
+            options,
+            metrics,
+            unpacking,
+            tars,
+            share_uses,
+            registry,
+        }));
         Self { all: with_middleware(routes, app.clone()), app }
     }
 }
@@ -138,6 +149,7 @@ impl Table {
             .post(pattern::MOVE, Callers::Users, move_copy::move_to)
             .post(pattern::COPY, Callers::Users, move_copy::copy_to)
             .with_accounts()
+            .with_shares()
             .get(pattern::HEALTHZ, Callers::Everyone, health::alive)
             .get(pattern::READYZ, Callers::Everyone, health::ready)
             .get(pattern::METRICS, Callers::Admins, metrics::get)
@@ -190,6 +202,22 @@ impl Table {
             .route(pattern::GRANTS, grants)
             .route(pattern::TOKENS, tokens)
             .route(pattern::TOKENS_ID, Methods::default().on(Method::DELETE, Callers::Users, tokens::delete))
+    }
+
+    /// Links for people without an account.
+    fn with_shares(self) -> Self {
+        let shares = Methods::default().on(Method::GET, Callers::Users, shares::get).on(
+            Method::POST,
+            Callers::Users,
+            shares::make,
+        );
+        self.route(pattern::SHARES, shares)
+            .route(pattern::SHARES_ID, Methods::default().on(Method::DELETE, Callers::Users, shares::delete))
+            .get(pattern::SHARED, Callers::Share, by_share::to_page)
+            .get(pattern::SHARED_PAGE, Callers::Share, by_share::page)
+            .get(pattern::SHARED_FS, Callers::Share, by_share::to_root)
+            .get(pattern::SHARED_ROOT, Callers::Share, by_share::get)
+            .get(pattern::SHARED_PATH, Callers::Share, by_share::get)
     }
 
     fn get<H: Handler<T, App>, T: 'static>(self, pattern: &'static str, callers: Callers, handler: H) -> Self {

@@ -22,7 +22,7 @@ pub const TABLE: &str = "account";
 pub const SESSION: &str = "session";
 /// The family of tokens: [`super::secret`].
 pub const TOKEN: &str = "token";
-/// The family of shares. There are none yet.
+/// The family of shares: [`super::share`].
 pub const SHARE: &str = "share";
 
 /// The qualifier of the stamp. Every account row has this cell.
@@ -36,7 +36,7 @@ pub const BYTES: &[u8] = b"bytes";
 /// The qualifier of the counter of files.
 pub const FILES: &[u8] = b"files";
 
-/// The qualifier of the id of the session or token that was made last.
+/// The qualifier of the id of the session, token or share that was made last.
 const NEWEST: &[u8] = b"newest";
 
 /// Grants of one user.

@@ -10,10 +10,11 @@
 //! | `name` | [`index::by_name`] | folded name, 0, kind (1 byte), file id (16) | `cf:<stay id>` = [`index::by_name::NameIndexEntry`] |
 //! | `unlink` | [`pending_unlink`] | file id, 16 bytes | `cf:u`: a large content file to remove |
 //! | `op` | [`subtree_op`] | operation id, 16 bytes | `cf:phase` = [`subtree_op::Phase`], `cf:what` = [`subtree_op::OpRecord`]: the record of an operation on a subtree |
-//! | `account` | [`account`] | user name, or `*` for everyone | `cf:stamp` = [`account::Stamp`], `cf:profile` = [`account::Profile`], `cf:password` = [`account::PasswordHash`], the counters `cf:bytes` and `cf:files`; `grant:<directory id><giver>` = [`grant::Grant`]; `session:s<id>`, `token:s<id>` = [`secret::Secret`], `session:u<id>`, `token:u<id>` = its last use; `share`: none yet |
+//! | `account` | [`account`] | user name, or `*` for everyone | `cf:stamp` = [`account::Stamp`], `cf:profile` = [`account::Profile`], `cf:password` = [`account::PasswordHash`], the counters `cf:bytes` and `cf:files`; `grant:<directory id><giver>` = [`grant::Grant`]; `session:s<id>`, `token:s<id>` = [`secret::Secret`], `session:u<id>`, `token:u<id>` = its last use; `share:s<id>` = [`share::Share`], `share:u<id>` = its counter |
 //! | `username` | [`user_name`] | folded user name | `cf:name` = the name |
-//! | `secret` | [`secret`] | SHA-256 of a session or token | `cf:owner` = [`secret::SecretOwner`] |
+//! | `secret` | [`secret`] | SHA-256 of a session, token or share | `cf:owner` = [`secret::SecretOwner`] |
 //! | `grant` | [`grant`] | `d`, directory id (16), user, 0, giver; and `g`, giver, 0, directory id, user | `cf:<grant id>`: an index entry |
+//! | | [`share`] | `s`, id of a directory or file (16), user | `cf:<share id>`: an index entry |
 //! | `meta` | [`meta`] | `schema` | `cf:v` = the schema's version; `cf:unfinished` while its last migration runs |
 //! | | | `users` | `cf:admins` = the number of admins who can log in, once there was a user |
 //!
@@ -33,6 +34,7 @@ pub mod path;
 pub mod pending_unlink;
 pub mod rights;
 pub mod secret;
+pub mod share;
 pub mod subtree_op;
 pub mod timestamp;
 pub mod usage;

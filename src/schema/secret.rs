@@ -1,4 +1,5 @@
-//! Sessions and tokens, and the `secret` table, which finds their user by the SHA-256 of the secret.
+//! Sessions and tokens, and the `secret` table, which finds their user, or the maker of a share, by the SHA-256 of the
+//! secret.
 //!
 //! A session or a token is a cell of its user's account row, in a family of its kind. So it is read at the same instant as
 //! all else of the account, and a change of the account can end all sessions at once. A second cell has the time of the
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::CF;
-use super::account::{SESSION, TOKEN};
+use super::account::{SESSION, SHARE, TOKEN};
 use super::ids::{DirId, SecretId};
 use super::rights::Rights;
 use super::timestamp::Timestamp;
@@ -35,6 +36,8 @@ pub enum SecretKind {
     Session,
     /// Made by its user, for a program.
     Token,
+    /// Made by its user, for people without an account: [`super::share`].
+    Share,
 }
 
 impl SecretKind {
@@ -43,6 +46,7 @@ impl SecretKind {
         match self {
             Self::Session => SESSION,
             Self::Token => TOKEN,
+            Self::Share => SHARE,
         }
     }
 }
@@ -131,7 +135,7 @@ impl SecretOwner {
         Column::new(self.kind.family(), qualifier(STORED, self.id))
     }
 
-    /// The cell of its last use.
+    /// The cell of its last use; of a share its counter.
     pub fn used_column(&self) -> Column {
         Column::new(self.kind.family(), qualifier(USED, self.id))
     }
@@ -156,6 +160,7 @@ impl SecretOwner {
         let kind = match self.kind {
             SecretKind::Session => 0,
             SecretKind::Token => 1,
+            SecretKind::Share => 2,
         };
         let value = ValueWriter::new(Self::VERSION).number(kind).uuid(self.id.0);
         let value = value.bytes(self.user.as_str().as_bytes()).done();
@@ -175,6 +180,7 @@ impl StoredValue for SecretOwner {
         let kind = match r.number()? {
             0 => SecretKind::Session,
             1 => SecretKind::Token,
+            2 => SecretKind::Share,
             _ => return Err(r.damaged()),
         };
         let id = SecretId(r.uuid()?);
@@ -201,9 +207,15 @@ pub fn decode_used(value: &[u8]) -> Result<Timestamp, ValueError> {
 
 /// The id and the secret in a cell of one of the families; none if the cell is a last use.
 pub fn from_cell(cell: &Cell) -> Result<Option<(SecretId, Secret)>, ValueError> {
-    let Some(id) = cell.qualifier.strip_prefix(STORED) else { return Ok(None) };
+    let Some(id) = stored_id(&cell.qualifier)? else { return Ok(None) };
+    Ok(Some((id, Secret::decode(&cell.value)?)))
+}
+
+/// The id in the qualifier of a secret; none if it is that of a last use.
+pub(super) fn stored_id(qualifier: &[u8]) -> Result<Option<SecretId>, ValueError> {
+    let Some(id) = qualifier.strip_prefix(STORED) else { return Ok(None) };
     let id = Uuid::from_slice(id).map_err(|_| ValueError::Damaged { what: "secret's qualifier" })?;
-    Ok(Some((SecretId(id), Secret::decode(&cell.value)?)))
+    Ok(Some(SecretId(id)))
 }
 
 /// The id of the secret and the time in a cell of one of the families; none if the cell is a secret.
@@ -266,7 +278,7 @@ mod tests {
             let cell = Cell { qualifier: stored.into(), value: secret().encode() };
             assert_eq!(from_cell(&cell), Ok(Some((owner.id, secret()))));
         }
-        assert!(SecretOwner::decode(&[&[1, 2], [6; 16].as_slice(), b"\x03tom"].concat()).is_err());
+        assert!(SecretOwner::decode(&[&[1, 3], [6; 16].as_slice(), b"\x03tom"].concat()).is_err());
         let session = owner(SecretKind::Session);
         let Change::Put { qualifier, value, .. } = session.put_used(Timestamp::from_ms(3)) else { panic!("a put") };
         assert_eq!(

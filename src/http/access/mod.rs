@@ -1,15 +1,16 @@
 //! Whether a request may reach its handler: the one place that every request passes.
 //!
 //! On a drive with users it has to send a valid [`credential`], and its route has to be for its user. Pages of other sites
-//! are refused before that ([`browser`]), whatever the credential.
+//! are refused before that ([`browser`]), whatever the credential. A link is for everyone who has it ([`share`]).
 
 mod browser;
 mod credential;
+mod share;
 
 use std::net::IpAddr;
 
 use axum::extract::Request;
-use axum::http::{Extensions, HeaderMap, Method};
+use axum::http::{Extensions, HeaderMap, Method, Uri};
 
 use super::app::App;
 use super::callers::Callers;
@@ -25,13 +26,19 @@ use credential::Presented;
 #[derive(Clone, Copy)]
 pub struct Sent<'a> {
     method: &'a Method,
+    uri: &'a Uri,
     headers: &'a HeaderMap,
     extensions: &'a Extensions,
 }
 
 impl<'a> Sent<'a> {
     pub fn of(request: &'a Request) -> Self {
-        Self { method: request.method(), headers: request.headers(), extensions: request.extensions() }
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
     }
 }
 
@@ -69,14 +76,18 @@ pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
 /// its route is for everyone.
 ///
 /// A stranger gets the same answer for what he may not see as for what there is not, and for a name without user as for a
-/// wrong password. `note`: gets what was proved, also if the route is not for this user.
+/// wrong password. `note`: gets what was proved, also if the route is not for this user, and the share of a link also if it
+/// has ended.
 pub async fn admit(
     app: &App,
     callers: Callers,
     sent: Sent<'_>,
     note: impl FnOnce(&Credential),
 ) -> Result<Option<Credential>> {
-    let (auth, Sent { method, headers, extensions }) = (&app.auth, sent);
+    let (auth, Sent { method, uri, headers, extensions }) = (&app.auth, sent);
+    if callers == Callers::Share {
+        return share::admit(app, uri, extensions, note).await.map(Some);
+    }
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Everyone && !is_foreign {
         return Ok(None);

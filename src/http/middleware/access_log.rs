@@ -15,16 +15,18 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http_body::{Frame, SizeHint};
-use percent_encoding::{CONTROLS, utf8_percent_encode};
+use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
 
 use super::host_check;
 use crate::api::header;
+use crate::api::path::{SHARED, share_secret};
 use crate::api::problem::ProblemKind;
 use crate::auth::Credential;
 use crate::http::access;
 use crate::http::app::App;
+use crate::http::callers::Callers;
 use crate::http::metrics::InFlight;
 use crate::http::request::client::Client;
 use crate::http::request::{identity, requester};
@@ -54,7 +56,7 @@ pub async fn handle<F: Future<Output = Response>>(
     let mut line = LogLine {
         id,
         method: request.method().clone(),
-        path: utf8_percent_encode(request.uri().path(), CONTROLS).to_string(),
+        path: logged_path(request.uri().path(), None),
         user: None,
         credential: None,
         status: None,
@@ -67,6 +69,7 @@ pub async fn handle<F: Future<Output = Response>>(
     let hsts = app.options.hsts && client.as_ref().is_ok_and(|client| client.is_tls);
     let challenge = access::challenge(request.headers());
     let route = label(pattern, request.uri().path().ends_with('/'));
+    let callers = callers_of(&app, pattern, &request);
     let mut id_text = Uuid::encode_buffer();
     let id_text: &str = id.as_hyphenated().encode_lower(&mut id_text);
     let span = tracing::info_span!("request", id = id_text);
@@ -74,7 +77,7 @@ pub async fn handle<F: Future<Output = Response>>(
     let checked = async {
         let mut request = drain::drain_on_drop(request, &app.metrics.received);
         let authorized = match client {
-            Ok(client) => authorize(&mut request, client, &app, pattern, &mut line).await,
+            Ok(client) => authorize(&mut request, client, &app, (pattern, callers), &mut line).await,
             Err(problem) => Err(problem),
         };
         match authorized {
@@ -102,9 +105,11 @@ pub async fn handle<F: Future<Output = Response>>(
     let is_of_caller = is_of_caller(&app, response.status()).await;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is. No other server
-    // learns from `Referer` what a page here is called.
-    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is; but a link is
+    // for everyone, also in such a page. No other server learns from `Referer` what a page here is called, and so no secret
+    // of a link.
+    let policy = if callers == Callers::Share { "cross-origin" } else { "same-origin" };
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static(policy));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     if is_of_caller {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -136,13 +141,22 @@ fn asks_for_page(problem: &Problem, pattern: Option<&str>, request: &Request) ->
         && !request.headers().contains_key(AUTHORIZATION)
 }
 
+/// Who may send a request. Below a link it is whoever knows its secret, also where there is no route or method: the secret
+/// comes first.
+fn callers_of(app: &App, pattern: Option<&str>, request: &Request) -> Callers {
+    match share_secret(request.uri().path()) {
+        Some(_) => Callers::Share,
+        None => app.callers.of(pattern, request.method()),
+    }
+}
+
 /// Refuses a request before its handler: a foreign host or origin, a way without TLS, a caller that the route is not for, a
 /// malformed user name, a write that cannot be stored.
 async fn authorize(
     request: &mut Request,
     client: Client,
     app: &App,
-    pattern: Option<&str>,
+    (pattern, callers): (Option<&str>, Callers),
     line: &mut LogLine,
 ) -> problem::Result<()> {
     let called = host_check::check(request, &app.options.hosts, &client)?;
@@ -155,10 +169,10 @@ async fn authorize(
     }
     host_check::check_origin(request.method(), request.headers(), &called, client.page_scheme())?;
     request.extensions_mut().insert(client);
-    let callers = app.callers.of(pattern, request.method());
-    let note = |credential: &Credential| line.note_caller(credential);
+    let uri = request.uri().clone();
+    let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let credential = access::admit(app, callers, access::Sent::of(request), note).await?;
-    if !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
+    if callers != Callers::Share && !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
         return Ok(());
     }
     match credential.as_ref().and_then(Credential::user) {
@@ -170,6 +184,19 @@ async fn authorize(
     }
     // Before the body: what cannot be stored need not be sent.
     if request.method().is_safe() { Ok(()) } else { Ok(app.drive.writable()?) }
+}
+
+/// The path of a request, percent-encoded. In place of the secret of a share it has the id, and a hyphen as long as that is
+/// not known. Of a path that only looks like a link, which may have a secret anywhere, nothing else is in it.
+fn logged_path(path: &str, share: Option<Uuid>) -> String {
+    if let Some(secret) = share_secret(path) {
+        let rest = path.get(SHARED.len() + secret.len()..).unwrap_or_default();
+        let shown = share.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        return utf8_percent_encode(&[SHARED, &shown, rest].concat(), CONTROLS).to_string();
+    }
+    let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
+    let is_like_a_link = percent_decode_str(first).map(|byte| byte.to_ascii_lowercase()).eq(*b"s");
+    if is_like_a_link { "/s/-".to_owned() } else { utf8_percent_encode(path, CONTROLS).to_string() }
 }
 
 /// The log line of a request, written when its response is dropped.
@@ -193,9 +220,14 @@ struct LogLine {
 
 impl LogLine {
     /// Notes who has sent the request.
-    fn note_caller(&mut self, credential: &Credential) {
-        self.user = credential.user().map(|user| user.as_str().to_owned());
+    fn note_caller(&mut self, credential: &Credential, path: &str) {
         self.credential = credential.secret().map(|owner| owner.id.0);
+        if credential.is_share() {
+            // A stranger asks, not the user who has made it.
+            self.path = logged_path(path, self.credential);
+        } else {
+            self.user = credential.user().map(|user| user.as_str().to_owned());
+        }
     }
 }
 
@@ -243,5 +275,30 @@ impl http_body::Body for CountedBody {
     fn size_hint(&self) -> SizeHint {
         let is_length_of_another = self.line.status == Some(StatusCode::NOT_MODIFIED.as_u16());
         if is_length_of_another { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_of_a_share_is_in_a_logged_path() {
+        let id = Uuid::nil();
+        for (path, share, logged) in [
+            ("/v1/fs/s/x", None, "/v1/fs/s/x"),
+            ("/v1/fs/\u{7f}", None, "/v1/fs/%7F"),
+            ("/s/SECRET/fs/a%20b", None, "/s/-/fs/a%20b"),
+            ("/s/SECRET/fs/SECRET", Some(id), "/s/00000000-0000-0000-0000-000000000000/fs/SECRET"),
+            ("/s/SECRET", None, "/s/-"),
+            ("/s/", None, "/s/-"),
+            ("/s", None, "/s/-"),
+            ("/%73/SECRET/", None, "/s/-"),
+            ("//s/SECRET/", None, "/s/-"),
+            ("/S/SECRET/", None, "/s/-"),
+            ("/secret", None, "/secret"),
+        ] {
+            assert_eq!(logged_path(path, share), logged, "{path}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::query::Params;
 use crate::api::account::{BODY_BYTES, RightJson};
 use crate::http::app::App;
 use crate::http::response::problem::{Problem, Result};
+use crate::schema::Timestamp;
 use crate::schema::ids::SecretId;
 use crate::schema::path::nfc;
 use crate::schema::rights::{Right, Rights};
@@ -39,7 +40,7 @@ pub fn last_part(uri: &Uri) -> Result<String> {
 /// The id at the end of a target. A text that is no id is the id of nothing.
 pub fn secret_id(uri: &Uri) -> Result<SecretId> {
     let text = last_part(uri)?;
-    let missing = || Problem::not_found().with_detail("There is no such session or token: list them.");
+    let missing = || Problem::not_found().with_detail("There is no such session, token or share: list them.");
     Uuid::try_parse(&text).map(SecretId).map_err(|_| missing())
 }
 
@@ -50,6 +51,16 @@ pub fn text(what: &str, text: &str) -> Result<String> {
         return Err(Problem::malformed(format!("`{what}` has at most {TEXT_BYTES} bytes and no control character.")));
     }
     Ok(text.into_owned())
+}
+
+/// The time from when on a secret is not valid; none if none is sent.
+pub fn expiry(text: Option<&str>) -> Result<Option<Timestamp>> {
+    let expires = text.map(Timestamp::parse).transpose();
+    let expires = expires.map_err(|error| Problem::malformed(format!("`expires` is {error}.")))?;
+    if expires.is_some_and(|expires| expires <= Timestamp::now()) {
+        return Err(Problem::malformed("`expires` is past: what is made ends in the future, or not by itself."));
+    }
+    Ok(expires)
 }
 
 /// The rights of a request; at least one.

@@ -39,6 +39,10 @@ pub enum AuditEvent {
     GrantTaken,
     TokenMade,
     TokenEnded,
+    ShareMade,
+    ShareEnded,
+    /// The first request of an address with its secret.
+    ShareUsed,
 }
 
 impl AuditEvent {
@@ -57,6 +61,9 @@ impl AuditEvent {
             Self::GrantTaken => "grant-taken",
             Self::TokenMade => "token-made",
             Self::TokenEnded => "token-ended",
+            Self::ShareMade => "share-made",
+            Self::ShareEnded => "share-ended",
+            Self::ShareUsed => "share-used",
         }
     }
 }
@@ -65,7 +72,8 @@ impl Audit {
     /// Of a request that has proved this.
     pub fn of(credential: &Credential, extensions: &Extensions) -> Self {
         Self {
-            user: credential.user().map(|name| name.as_str().to_owned()),
+            // By a share a stranger asks, not its maker.
+            user: credential.user().filter(|_| !credential.is_share()).map(|name| name.as_str().to_owned()),
             credential: credential.secret().map(|owner| owner.id.0),
             address: address(extensions),
         }

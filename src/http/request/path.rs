@@ -34,6 +34,11 @@ impl Target {
         Self::parse(uri.path().splitn(4, '/').nth(3).unwrap_or_default())
     }
 
+    /// The target of a request by a share: `/s/<secret>/fs/a/b`.
+    pub fn of_share(uri: &Uri) -> Result<Self> {
+        Self::parse(uri.path().splitn(5, '/').nth(4).unwrap_or_default())
+    }
+
     /// Parses the raw path after the resource's slash. It is split first, then each segment is decoded once, so that an
     /// encoded slash never separates names.
     fn parse(raw: &str) -> Result<Self> {

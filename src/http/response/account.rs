@@ -49,7 +49,7 @@ impl From<AuthError> for Problem {
             AuthError::Store(error) => DriveError::from(error).into(),
             AuthError::Value(_) => Self::damaged(&error),
             AuthError::NotFound => {
-                Self::new(ProblemKind::NotFound, "There is no such user, grant, session or token: list them.")
+                Self::new(ProblemKind::NotFound, "There is no such user, grant, session, token or share: list them.")
             }
             // Another one was the first to be made: from now on nobody does anything without a credential.
             AuthError::UsersExist => Self::unauthorized(),

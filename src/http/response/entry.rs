@@ -25,7 +25,16 @@ impl EntryWriter {
     }
 
     /// Appends an entry.
-    pub fn entry(&mut self, NodeRef { before_slash, name, entry }: &NodeRef<'_>) {
+    pub fn entry(&mut self, node: &NodeRef<'_>) {
+        self.entry_of(node, true);
+    }
+
+    /// Appends an entry as a share shows it: it names nobody.
+    pub fn shared_entry(&mut self, node: &NodeRef<'_>) {
+        self.entry_of(node, false);
+    }
+
+    fn entry_of(&mut self, NodeRef { before_slash, name, entry }: &NodeRef<'_>, has_creator: bool) {
         self.raw(br#"{"path":""#);
         self.escaped(before_slash);
         self.raw(b"/");
@@ -34,13 +43,13 @@ impl EntryWriter {
         self.raw(br#"","name":""#);
         self.escaped_if(!is_plain, name);
         match entry {
-            EntryRef::File(entry) => self.file(entry),
-            EntryRef::Directory(entry) => self.directory(entry),
+            EntryRef::File(entry) => self.file(entry, has_creator),
+            EntryRef::Directory(entry) => self.directory(entry, has_creator),
         }
         self.raw(b"}");
     }
 
-    fn file(&mut self, FileEntryRef { id, attributes, .. }: &FileEntryRef<'_>) {
+    fn file(&mut self, FileEntryRef { id, attributes, .. }: &FileEntryRef<'_>, has_creator: bool) {
         let mut buffer = Uuid::encode_buffer();
         let id = id.0.as_hyphenated().encode_lower(&mut buffer).as_bytes();
         self.raw(br#"","kind":"file","id":""#);
@@ -49,8 +58,7 @@ impl EntryWriter {
         self.number(attributes.size);
         self.raw(br#","type":""#);
         self.escaped(attributes.mime);
-        self.raw(br#"","creator":""#);
-        self.escaped(attributes.creator);
+        self.creator(has_creator, attributes.creator);
         self.times(attributes.modified, attributes.added);
         self.raw(br#","etag":"\""#);
         self.raw(id);
@@ -62,14 +70,20 @@ impl EntryWriter {
         self.raw(br#":""#);
     }
 
-    fn directory(&mut self, DirEntryRef { id, creator, created }: &DirEntryRef<'_>) {
+    fn directory(&mut self, DirEntryRef { id, creator, created }: &DirEntryRef<'_>, has_creator: bool) {
         let mut buffer = Uuid::encode_buffer();
         self.raw(br#"","kind":"directory","id":""#);
         self.raw(id.0.as_hyphenated().encode_lower(&mut buffer).as_bytes());
-        self.raw(br#"","creator":""#);
-        self.escaped(creator);
+        self.creator(has_creator, creator);
         // The time of a directory is its creation; changes of its children do not change it.
         self.times(*created, *created);
+    }
+
+    fn creator(&mut self, has_creator: bool, creator: &str) {
+        if has_creator {
+            self.raw(br#"","creator":""#);
+            self.escaped(creator);
+        }
     }
 
     fn times(&mut self, modified: Timestamp, added: Timestamp) {
@@ -169,6 +183,7 @@ pub fn copied_json(CopyStats { directories, files, bytes }: CopyStats) -> Copied
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::entry::SharedEntryJson;
     use crate::schema::dir::{DirEntry, FileEntry};
     use crate::schema::file::{Attributes, ContentLocation, Digest};
     use crate::schema::{DirId, DrivePath, FileId, StayId};
@@ -207,6 +222,12 @@ mod tests {
             writer.entry(&NodeRef::from(&node));
             let written = String::from_utf8(writer.json.clone()).unwrap();
             assert_eq!(written, serde_json::to_string(&entry_json(&node)).unwrap());
+            let mut expected = serde_json::to_value(entry_json(&node)).unwrap();
+            expected.as_object_mut().unwrap().remove("creator").unwrap();
+            writer.json.clear();
+            writer.shared_entry(&NodeRef::from(&node));
+            assert_eq!(serde_json::from_slice::<serde_json::Value>(&writer.json).unwrap(), expected);
+            serde_json::from_slice::<SharedEntryJson>(&writer.json).unwrap();
         }
     }
 }

@@ -11,4 +11,5 @@ pub mod list;
 pub mod memory;
 pub mod page;
 pub mod problem;
+pub mod share_page;
 pub mod written;

@@ -54,6 +54,15 @@ impl PageWriter {
         writer
     }
 
+    /// The same page as a share shows it.
+    pub fn shared(self) -> Self {
+        let write: WriteEntry = |page, node| {
+            page.shared_entry(node);
+            page.raw(b",");
+        };
+        Self { write, ..self }
+    }
+
     /// How many entries it has.
     pub fn count(&self) -> usize {
         self.count

@@ -85,6 +85,11 @@ impl Problem {
         )
     }
 
+    /// 404, the same for a wrong link and for one that has ended.
+    pub fn no_share() -> Self {
+        Self::new(ProblemKind::NotFound, "There is nothing here: the link is wrong, or it has ended.")
+    }
+
     /// 409 for what is about users, on a drive without them.
     pub fn no_users() -> Self {
         Self::new(ProblemKind::NoUsers, "This drive has no users, and everyone who reaches it may do everything.")

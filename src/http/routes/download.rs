@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, LOCATION};
+use axum::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, LOCATION};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -15,6 +15,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::list;
 use crate::api;
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
+use crate::auth::Credential;
 use crate::content::ContentError;
 use crate::drive::{Condition, DriveError, Node, UserDrive};
 use crate::http::app::App;
@@ -37,6 +38,8 @@ struct DownloadRequest<'a> {
     headers: &'a HeaderMap,
     head: bool,
     download: bool,
+    /// The share by which it is asked for, if its downloads are counted.
+    counted: Option<&'a Credential>,
 }
 
 /// As [`get`], of the parts of a request.
@@ -72,24 +75,32 @@ pub async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response> {
+    serve((&app, &drive), &target, (&preconditions, &headers), (&method, &uri), None).await
+}
+
+/// The content of a file, or the listing of a directory. `counted`: the share by which it is asked for, if its downloads are
+/// counted.
+pub async fn serve(
+    (app, drive): (&App, &UserDrive),
+    target: &Target,
+    (preconditions, headers): (&Preconditions, &HeaderMap),
+    (method, uri): (&Method, &Uri),
+    counted: Option<&Credential>,
+) -> Result<Response> {
     if target.directory {
-        return list::get((&app, &drive), &target.path, &uri, &headers).await;
+        return list::get((app, drive), &target.path, uri, headers).await;
     }
     for _ in 0..TRIES {
         let entry = match drive.stat(&target.path).await {
             Ok(Node::File { entry, .. }) => entry,
-            Ok(Node::Directory { .. }) => return to_directory(&target.path, &uri),
+            Ok(Node::Directory { .. }) => return to_directory(&target.path, uri),
             Err(error) => return Err(failed(error, &target.path)),
         };
         // Only now: a directory has other parameters, which its own address checks after the redirect.
         let download = Params::parse(uri.query(), &["download"])?.flag("download", false)?;
-        let ask = DownloadRequest {
-            preconditions: &preconditions,
-            headers: &headers,
-            head: method == Method::HEAD,
-            download,
-        };
-        if let Some(response) = respond((&app, &drive), &target.path, &entry, &ask).await? {
+        let head = *method == Method::HEAD;
+        let ask = DownloadRequest { preconditions, headers, head, download, counted };
+        if let Some(response) = respond((app, drive), &target.path, &entry, &ask).await? {
             return Ok(response);
         }
     }
@@ -102,8 +113,9 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
 }
 
 /// 308 to the address of the directory: path-absolute, with the same query.
-fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
-    let mut to = api::path::below(api::path::FS, path, true);
+pub fn to_directory(path: &DrivePath, uri: &Uri) -> Result<Response> {
+    let top = api::path::share_secret(uri.path()).map(|secret| [&api::path::share_link(secret), "fs"].concat());
+    let mut to = api::path::below(top.as_deref().unwrap_or(api::path::FS), path, true);
     if let Some(query) = uri.query() {
         to.push('?');
         to.extend(utf8_percent_encode(query, CONTROLS));
@@ -126,8 +138,13 @@ async fn respond(
         return Ok(Some((StatusCode::NOT_MODIFIED, headers).into_response()));
     }
     let size = entry.attributes.size;
-    let range = if ask.head { None } else { range::requested(ask.headers, size, entry.id)? };
+    // A part would count as a whole download.
+    let has_ranges = !ask.head && ask.counted.is_none();
+    let range = if has_ranges { range::requested(ask.headers, size, entry.id)? } else { None };
     let mut headers = headers::content(entry, modified, path.last(), ask.download)?;
+    if ask.counted.is_some() {
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("none"));
+    }
     let status = match &range {
         Some(Range { start, end }) => {
             headers.insert(CONTENT_RANGE, headers::value(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?);
@@ -138,6 +155,9 @@ async fn respond(
     let Range { start, end } = range.unwrap_or(0..size);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(end - start));
     if ask.head || start == end {
+        if !ask.head {
+            count(app, ask).await?;
+        }
         return Ok(Some((status, headers).into_response()));
     }
     // Inline content is in memory as soon as it is read; the pieces of a content file take a permit each.
@@ -153,11 +173,20 @@ async fn respond(
     match memory::within(pieces.next()).await? {
         Some(Ok(first)) => {
             let first = permit.map_or(first.clone(), |permit| permit.attach(first));
+            count(app, ask).await?;
             Ok(Some((status, headers, whole(first, pieces, path.clone(), app.metrics.damage.clone())).into_response()))
         }
         Some(Err(DriveError::Content(ContentError::Gone(_)))) => Ok(None),
         Some(Err(error)) => Err(failed(error, path)),
         None => Err(Problem::internal(&format!("the content of {path} is empty"))),
+    }
+}
+
+/// Counts a download, before its first byte is sent.
+async fn count(app: &App, ask: &DownloadRequest<'_>) -> Result<()> {
+    match ask.counted {
+        Some(share) => Ok(app.auth.count_download(share).await?),
+        None => Ok(()),
     }
 }
 

@@ -57,9 +57,13 @@ impl ListFormat {
         best.fold(((0, 0, 0), Self::Json), |best, next| if next.0 > best.0 { next } else { best }).1
     }
 
-    /// How a line is written.
-    fn write(self) -> WriteEntry {
+    /// How a line is written. `is_share`: as a share shows it.
+    fn write(self, is_share: bool) -> WriteEntry {
         match self {
+            Self::Json | Self::Ndjson if is_share => |page, node| {
+                page.shared_entry(node);
+                page.raw(b"\n");
+            },
             Self::Json | Self::Ndjson => |page, node| {
                 page.entry(node);
                 page.raw(b"\n");
@@ -146,7 +150,8 @@ async fn page(
     let scope = scope.sealed(drive.cursor_seal().await?);
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
     let permit = json::permit(app, query.limit).await?;
-    let mut json = PageWriter::json(query.limit, Some(path));
+    let json = PageWriter::json(query.limit, Some(path));
+    let mut json = if drive.is_share() { json.shared() } else { json };
     let next = read(drive, path, query, &mut json).await.map_err(Problem::reading)?;
     json.response(next.map(|at| scope.encode(&at)).transpose()?, uri, permit)
 }
@@ -224,7 +229,7 @@ async fn whole(
 impl ListStream {
     /// The next page, and where the one after it starts.
     async fn read(&self) -> std::result::Result<(PageWriter, Option<Bytes>), DriveError> {
-        let mut page = PageWriter::new(self.query.limit, self.format.write());
+        let mut page = PageWriter::new(self.query.limit, self.format.write(self.drive.is_share()));
         let next = read(&self.drive, &self.path, self.query.clone(), &mut page).await?;
         Ok((page, next))
     }

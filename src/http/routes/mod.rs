@@ -1,6 +1,7 @@
 //! The handlers, one file for each route.
 
 pub mod by_name;
+pub mod by_share;
 pub mod by_time;
 pub mod delete;
 pub mod download;
@@ -14,6 +15,7 @@ pub mod openapi;
 pub mod pattern;
 pub mod session;
 pub mod sessions;
+pub mod shares;
 pub mod stat;
 pub mod swagger_ui;
 pub mod tokens;

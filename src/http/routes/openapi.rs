@@ -6,8 +6,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, RefOr, Respon
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    by_name, by_time, delete, download, grants, health, list, metrics, move_copy, session, sessions, stat, tokens,
-    upload, users,
+    by_name, by_share, by_time, delete, download, grants, health, list, metrics, move_copy, session, sessions, shares,
+    stat, tokens, upload, users,
 };
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::http::response::json;
@@ -50,6 +50,12 @@ use crate::http::response::problem::Result;
         tokens::get,
         tokens::make,
         tokens::delete,
+        shares::get,
+        shares::make,
+        shares::delete,
+        by_share::page,
+        by_share::get,
+        by_share::list,
         health::alive,
         health::ready,
         metrics::get
@@ -59,6 +65,7 @@ use crate::http::response::problem::Result;
         (name = "files", description = "Files and directories"),
         (name = "queries", description = "Files by time and by name"),
         (name = "access", description = "Users, and who may do what"),
+        (name = "shares", description = "Links for people without an account"),
         (name = "operating", description = "How the server is")
     ),
     modifiers(&Heads, &Problems, &Root)

@@ -10,7 +10,7 @@ use crate::api::account::{TokenJson, TokenRequest, TokensJson};
 use crate::auth::{Credential, ListedSecret, NewSecret, NewToken};
 use crate::drive::UserDrive;
 use crate::http::app::App;
-use crate::http::request::account::{json_of_users, require_users, rights, secret_id, text};
+use crate::http::request::account::{expiry, json_of_users, require_users, rights, secret_id, text};
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::path::parse_text;
 use crate::http::request::{Params, Proved};
@@ -73,12 +73,7 @@ pub async fn make(
     body: Body,
 ) -> Result<Response> {
     let asked: TokenRequest = json_of_users(&app, &uri, &headers, body).await?;
-    let (name, now) = (text("name", &asked.name)?, Timestamp::now());
-    let expires = asked.expires.as_deref().map(Timestamp::parse).transpose();
-    let expires = expires.map_err(|error| Problem::malformed(format!("`expires` is {error}.")))?;
-    if expires.is_some_and(|expires| expires <= now) {
-        return Err(Problem::malformed("`expires` is past: a token ends in the future, or not by itself."));
-    }
+    let (name, expires) = (text("name", &asked.name)?, expiry(asked.expires.as_deref())?);
     let rights = asked.rights.as_deref().map(rights).transpose()?;
     let path = asked.path.as_deref().map(|path| parse_text("path", path)).transpose()?;
     app.auth.require_account(&by).await?;
@@ -110,7 +105,7 @@ pub async fn delete(State(app): State<App>, Proved(by): Proved, audit: Audit, ur
     end(&app, &by, &uri, SecretKind::Token, |id| audit.note(AuditEvent::TokenEnded, Some(id))).await
 }
 
-/// Ends the session or token that a target names. `note`: gets its id.
+/// Ends the session, token or share that a target names. `note`: gets its id.
 pub async fn end(
     app: &App,
     by: &Credential,

@@ -1,16 +1,19 @@
 //! `rowdrive check` finds damage of accounts, and mends what follows from them.
 
-use rowdrive::auth::{NewToken, UserChange};
+use rowdrive::auth::{Credential, NewShare, NewToken, UserChange};
 use rowdrive::check::FindingKind::{
-    self, AccountDiffers, AccountIndexEntryMissing, StrayGrant, StrayIndexEntry, Unreadable, UsageDiffers,
+    self, AccountDiffers, AccountIndexEntryMissing, StrayGrant, StrayIndexEntry, StrayShare, Unreadable, UsageDiffers,
 };
 use rowdrive::schema::rights::Right;
+use rowdrive::schema::share::ShareMode;
 use rowdrive::schema::{CF, account, grant, meta, secret, user_name};
 use rowdrive::table::{
     Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowCursor, RowKey, RowQuery, RowRange,
 };
 
 use super::fixture::{PASSWORD, World, memory, old_password, path, rocks};
+use crate::drive::fixture::run;
+use crate::drive::model::Op;
 
 /// The keys of all rows, and their first qualifier.
 async fn rows(world: &World, table: &'static str) -> Vec<(RowKey, Vec<u8>)> {
@@ -44,6 +47,13 @@ async fn finds(world: &World, what: &str, kinds: &[FindingKind], is_mended: bool
     assert_eq!(summary.wrong + summary.strays == 0, is_mended, "{what}, after the repair: {findings:#?}");
 }
 
+async fn share(world: &World, by: &Credential, at: &str) -> Credential {
+    let drive = world.drive.for_requester(world.auth.requester(by.clone()));
+    let (chain, target) = drive.share_target(&path(at)).await.unwrap();
+    let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
+    world.auth.make_share(by, &chain, new).await.unwrap().0.credential
+}
+
 #[tokio::test]
 async fn a_check_finds_and_mends_what_is_wrong_with_an_account() {
     for store in [memory(), rocks()] {
@@ -59,6 +69,10 @@ async fn each_damage(world: World) {
     world.give(&admin, "/photos", "tom", &[Right::Read]).await;
     world.give(&admin, "/photos/2024", "tom", &[Right::Write]).await;
     let token = world.token(&tom, NewToken::default()).await;
+    run(&world.drive, Op::Put("/photos/f", 1)).await.unwrap();
+    for at in ["/photos", "/photos/f"] {
+        share(&world, &admin, at).await;
+    }
     // Sessions that end leave no index entry, and the one that stays keeps its own.
     world.session("tom").await;
     let new = UserChange { password: Some("another horse".to_owned()), ..UserChange::default() };
@@ -85,24 +99,7 @@ async fn each_damage(world: World) {
     write(&world, grant::TABLE, b"what", Change::put(CF, b"x".as_slice(), b"\x01".as_slice())).await;
     finds(&world, "a key cannot be read", &[StrayIndexEntry], true).await;
 
-    write(&world, user_name::TABLE, b"tom", Change::delete(CF, user_name::NAME)).await;
-    finds(&world, "a name is missing", &[AccountDiffers], true).await;
-    write(&world, meta::TABLE, meta::USERS, Change::put(CF, meta::ADMINS, meta::encode_admins(7))).await;
-    finds(&world, "the number of admins is wrong", &[AccountDiffers], true).await;
-    write(&world, meta::TABLE, meta::USERS, Change::delete(CF, meta::ADMINS)).await;
-    finds(&world, "the number of admins is missing", &[AccountDiffers], true).await;
-
-    let counter = |number: &'static [u8]| Change::put(CF, account::BYTES, number);
-    write(&world, account::TABLE, b"tom", counter(&[0, 0, 0, 0, 0, 0, 0, 9])).await;
-    finds(&world, "a sum is wrong", &[UsageDiffers], true).await;
-    write(&world, account::TABLE, b"tom", Change::delete(CF, account::FILES)).await;
-    finds(&world, "a sum is missing", &[UsageDiffers], true).await;
-    write(&world, account::TABLE, b"zoe", counter(&[0, 0, 0, 0, 0, 0, 0, 1])).await;
-    finds(&world, "a sum of someone who has nothing", &[UsageDiffers], true).await;
-    write(&world, account::TABLE, b"tom", counter(b"damaged")).await;
-    let (summary, findings) = world.check(true).await;
-    assert_eq!((findings[0].kind, summary.wrong), (UsageDiffers, 1), "{findings:#?}");
-    finds(&world, "nothing after the repair", &[], true).await;
+    each_wrong_number(&world).await;
 
     // Nothing that has a user is taken for a stray.
     for credential in [&admin, &tom, &token] {
@@ -118,11 +115,52 @@ async fn each_damage(world: World) {
     assert_eq!(world.check(false).await.0.notes, 0);
     assert!(world.may(&tom, "/photos", Right::Read).await);
 
+    shares_of_nothing(&world, &admin).await;
+
+    world.mkdir("/photos").await;
+    world.give(&admin, "/photos", "tom", &[Right::Share]).await;
+    let of_removed = share(&world, &tom, "/photos").await;
     world.auth.remove_user(&admin, "tom").await.unwrap();
+    assert!(!world.is_valid(&of_removed).await);
     finds(&world, "a user was removed", &[], true).await;
     write(&world, user_name::TABLE, b"zoe", Change::put(CF, user_name::NAME, b"\x01\x03zoe".as_slice())).await;
     finds(&world, "an account is missing", &[AccountDiffers], false).await;
     write(&world, user_name::TABLE, b"zoe", Change::delete(CF, user_name::NAME)).await;
     write(&world, account::TABLE, b"tom", Change::put(CF, account::PROFILE, b"\x09".as_slice())).await;
     finds(&world, "an account cannot be read", &[Unreadable], false).await;
+}
+
+/// Names, the number of admins, and usage.
+async fn each_wrong_number(world: &World) {
+    write(world, user_name::TABLE, b"tom", Change::delete(CF, user_name::NAME)).await;
+    finds(world, "a name is missing", &[AccountDiffers], true).await;
+    write(world, meta::TABLE, meta::USERS, Change::put(CF, meta::ADMINS, meta::encode_admins(7))).await;
+    finds(world, "the number of admins is wrong", &[AccountDiffers], true).await;
+    write(world, meta::TABLE, meta::USERS, Change::delete(CF, meta::ADMINS)).await;
+    finds(world, "the number of admins is missing", &[AccountDiffers], true).await;
+
+    let counter = |number: &'static [u8]| Change::put(CF, account::BYTES, number);
+    write(world, account::TABLE, b"tom", counter(&[0, 0, 0, 0, 0, 0, 0, 9])).await;
+    finds(world, "a sum is wrong", &[UsageDiffers], true).await;
+    write(world, account::TABLE, b"tom", Change::delete(CF, account::FILES)).await;
+    finds(world, "a sum is missing", &[UsageDiffers], true).await;
+    write(world, account::TABLE, b"zoe", counter(&[0, 0, 0, 0, 0, 0, 0, 1])).await;
+    finds(world, "a sum of someone who has nothing", &[UsageDiffers], true).await;
+    write(world, account::TABLE, b"tom", counter(b"damaged")).await;
+    let (summary, findings) = world.check(true).await;
+    assert_eq!((findings[0].kind, summary.wrong), (UsageDiffers, 1), "{findings:#?}");
+    finds(world, "nothing after the repair", &[], true).await;
+}
+
+async fn shares_of_nothing(world: &World, admin: &Credential) {
+    let shares = [share(world, admin, "/photos").await, share(world, admin, "/photos/f").await];
+    finds(world, "shares", &[], true).await;
+    world.drive.unrestricted().delete_subtree(&path("/photos")).await.unwrap();
+    let (summary, findings) = world.check(false).await;
+    assert!(summary.is_right() && summary.notes == 5, "{findings:#?}");
+    let notes = findings.iter().filter(|finding| finding.to_string().starts_with("note: stray-share: ")).count();
+    assert_eq!(notes, 4, "{findings:#?}");
+    finds(world, "what is shared is gone", &[StrayShare, StrayGrant], true).await;
+    assert_eq!(world.check(false).await.0.notes, 0);
+    assert!(!world.is_valid(&shares[0]).await && !world.is_valid(&shares[1]).await);
 }

@@ -41,7 +41,7 @@ const RIVALS: [Rival; 5] = [Rival::Revoke, Rival::Disable, Rival::EndGiver, Riva
 
 const HIDING: [Rival; 2] = [Rival::Hide, Rival::HideFromGiver];
 
-async fn chain(drive: &Drive, text: &str) -> DirChain {
+pub async fn chain(drive: &Drive, text: &str) -> DirChain {
     let (mut chain, mut at) = (DirChain::root(), DrivePath::root());
     for name in path(text).names() {
         at = at.join(&name).unwrap();

@@ -11,6 +11,7 @@
 //! - `base`: a drive with users, copied for each case
 //! - `callers`: caller, operation, object: what each one gets of the drive
 //! - `anonymous`: the first user before any call of an operation of nobody's
+//! - `share_races`: a change before any call of a read by a share
 //! - `drive_races`: a change of rights before any call of an operation of the drive
 
 mod anonymous;
@@ -25,6 +26,7 @@ mod logins;
 mod quotas;
 mod races;
 mod secrets;
+mod share_races;
 mod streams;
 mod users;
 

@@ -4,9 +4,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use rowdrive::auth::{Credential, NewToken, UserChange};
+use rowdrive::auth::{Credential, NewShare, NewToken, UserChange};
 use rowdrive::drive::{DriveError, Node, PutOptions, UserDrive, whole_body};
 use rowdrive::schema::rights::Right;
+use rowdrive::schema::share::ShareMode;
 
 use super::fixture::{World, memory, path};
 use crate::drive::fixture::run;
@@ -101,6 +102,53 @@ async fn a_download_breaks_off_within_seconds_of_the_end_of_its_right() {
     world.auth.change_user(&admin, "tom", change).await.unwrap();
     pass(6).await;
     assert_eq!(rest(disabled).await, Err("401"));
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+/// The last download of a share ends it, and is sent to its end.
+#[tokio::test]
+async fn a_download_by_a_share_breaks_off_with_the_share_but_not_by_its_count() {
+    let world = World::new(memory()).await;
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let big = PutOptions::new("text/plain", "tom");
+    world.drive.unrestricted().put(&path("/a/f"), big, whole_body(vec![1; SIZE])).await.unwrap();
+    world.give(&admin, "/a", "tom", &[Right::Read, Right::Share]).await;
+    let drive = |by: &Credential| world.drive.for_requester(world.auth.requester(by.clone()));
+    for at in ["/a", "/a/f"] {
+        let share = async |downloads| {
+            let (chain, target) = drive(&tom).share_target(&path(at)).await.unwrap();
+            let new = NewShare { target, mode: ShareMode::Read { downloads: Some(downloads) }, expires: None };
+            let (made, _) = world.auth.make_share(&tom, &chain, new).await.unwrap();
+            world.auth.find_share(&made.text).await.unwrap()
+        };
+        let (once, ended) = (share(1).await, share(2).await);
+        let (last, broken) = (begin(&drive(&once), "/f").await, begin(&drive(&ended), "/f").await);
+        for by in [&once, &ended] {
+            world.auth.count_download(by).await.unwrap();
+        }
+        assert!(matches!(drive(&once).stat(&path("/f")).await, Err(DriveError::Unauthorized)));
+        assert!(world.auth.count_download(&once).await.is_err());
+        let owner = ended.secret().unwrap();
+        world.auth.end_secret(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
+        pass(6).await;
+        assert!(rest(last).await.unwrap() > SIZE / 2, "{at}");
+        assert_eq!(rest(broken).await, Err("401"), "{at}");
+    }
+    // Its maker may not share any more.
+    let (chain, target) = drive(&tom).share_target(&path("/a")).await.unwrap();
+    let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
+    let (made, _) = world.auth.make_share(&tom, &chain, new).await.unwrap();
+    let share = world.auth.find_share(&made.text).await.unwrap();
+    let begun = begin(&drive(&share), "/f").await;
+    world.give(&admin, "/a", "tom", &[Right::Read]).await;
+    pass(6).await;
+    assert_eq!(rest(begun).await, Err("404"));
 }
 
 #[tokio::test]

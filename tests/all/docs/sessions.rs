@@ -112,10 +112,15 @@ fn a_family_shares_a_drive_as_its_page_says() {
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{out}\n{err}");
     let printed = out.lines().filter(|line| line.len() == 3 && line.bytes().all(|b| b.is_ascii_digit()));
-    assert_eq!(printed.collect::<Vec<_>>(), ["403", "404", "404", "507", "404", "401", "401"], "{out}\n{err}");
+    assert_eq!(
+        printed.collect::<Vec<_>>(),
+        ["403", "404", "404", "507", "404", "401", "401", "404", "404"],
+        "{out}\n{err}"
+    );
     for seen in [
         "{\"user\":\"eve\",\"admin\":true,\"rights\":[{\"path\":\"/\",\"rights\":[\"read\",\"write\",\"share\"]}],\"quota\"",
         "{\"path\":\"/photos\",\"user\":\"tom\",\"rights\":[\"read\",\"write\"],\"by\":null}",
+        "\"downloads\":2",
         "\"creator\":\"tom\"",
     ] {
         assert!(out.contains(seen), "{seen} is missing in\n{out}");

@@ -36,11 +36,15 @@ async fn every_route_is_described_once() {
         "DELETE /v1/session",
         "DELETE /v1/sessions",
         "DELETE /v1/sessions/{id}",
+        "DELETE /v1/shares/{id}",
         "DELETE /v1/tokens/{id}",
         "DELETE /v1/users/{name}",
         "GET /healthz",
         "GET /metrics",
         "GET /readyz",
+        "GET /s/{secret}/",
+        "GET /s/{secret}/fs/{path}",
+        "GET /s/{secret}/fs/{path}/",
         "GET /v1/files",
         "GET /v1/find",
         "GET /v1/fs/",
@@ -49,6 +53,7 @@ async fn every_route_is_described_once() {
         "GET /v1/grants",
         "GET /v1/session",
         "GET /v1/sessions",
+        "GET /v1/shares",
         "GET /v1/stat/{path}",
         "GET /v1/tokens",
         "GET /v1/users",
@@ -58,6 +63,7 @@ async fn every_route_is_described_once() {
         "POST /v1/copy",
         "POST /v1/move",
         "POST /v1/session",
+        "POST /v1/shares",
         "POST /v1/tokens",
         "POST /v1/users",
         "PUT /v1/fs/",
@@ -210,8 +216,8 @@ async fn responses_match_the_schema() {
         ("GET", "/metrics", "/metrics", &[], String::new(), 200),
     ];
     let reached: BTreeSet<_> = cases.iter().map(|(method, path, ..)| format!("{method} {path}")).collect();
-    // Those on users and rights are in `accounts`.
-    let is_access = |of: &Value| of["tags"][0] == "access";
+    // Those on users, rights and shares are in `accounts`.
+    let is_access = |of: &Value| ["access", "shares"].contains(&of["tags"][0].as_str().unwrap());
     assert_eq!(reached.len(), operations.iter().filter(|(_, _, of)| !is_access(of)).count());
     for (method, path, target, headers, body, status) in cases {
         let (_, _, operation) = operations.iter().find(|(m, p, _)| m == method && p == path).unwrap();

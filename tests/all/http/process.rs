@@ -302,19 +302,29 @@ fn the_audit_log_has_logins_refusals_and_changes_but_no_secret() {
     .map(begin);
     assert_eq!(statuses, ["403", "201", "204", "401", "401", "401", "201", "201", "403"]);
     assert!(!file.exists());
+    let made = post("/v1/shares", &basic, json!({"path": "/", "mode": "read"}));
+    let secret = made.split("\"url\":\"/s/").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    for path in ["fs/", "fs/", "fs/none", "none"] {
+        get(&address, &format!("/s/{secret}/{path}"));
+    }
+    get(&address, &format!("/%73/{secret}/fs/"));
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (log, lines) = lines_of(&log);
     let audit: Vec<_> = lines.iter().filter(|line| line["target"] == "audit").collect();
     let said = |name: &str| audit.iter().map(|line| line["fields"][name].clone()).collect::<Vec<_>>();
     let null = Value::Null;
-    let events = ["user-made", "login", "refused", "refused", "refused", "token-made", "user-made"];
-    assert_eq!(said("event"), events, "{log}");
+    let events = ["user-made", "login", "refused", "refused", "refused", "token-made", "user-made", "share-made"];
+    assert_eq!(said("event"), [&events[..], &["share-used"]].concat(), "{log}");
     let (eve, spelling) = (json!("eve"), json!("EVE"));
-    let users = [null.clone(), eve.clone(), spelling, null.clone(), null.clone(), eve.clone(), eve.clone()];
-    assert_eq!(said("user"), users);
+    let users = [&null, &eve, &spelling, &null, &null, &eve, &eve, &eve, &null];
+    assert_eq!(said("user").iter().collect::<Vec<_>>(), users);
     let refused = lines.iter().filter(|line| line["target"] == "access" && line["fields"]["status"] == 403);
     assert_eq!(refused.map(|line| line["fields"]["user"].clone()).collect::<Vec<_>>(), [null, json!("tom")], "{log}");
+    let paths = lines.iter().filter(|line| line["target"] == "access").map(|line| line["fields"]["path"].clone());
+    let share = format!("/s/{}/fs/", said("credential")[8].as_str().unwrap());
+    assert_eq!(paths.filter(|path| *path == share.as_str()).count(), 2, "{log}");
+    assert!(!log.contains(&secret), "{log}");
     assert!(said("address").iter().all(|address| address == "127.0.0.1"), "{log}");
     assert!(audit.iter().all(|line| line["span"]["id"].is_string()), "{log}");
     assert!(said("credential")[1].is_string() && said("credential")[5].is_null(), "{log}");

@@ -36,6 +36,7 @@ async fn what_users_send_comes_by_tls_or_from_this_machine() {
             ("GET", "/v1/stat/", &[], 401),
             ("POST", "/v1/session", &[], 415),
             ("GET", "/login", &[], 200),
+            ("GET", "/s/none/", &[], 404),
             ("GET", "/docs/", &[], 303),
             ("GET", "/nothing", &[], 401),
         ] {
@@ -105,4 +106,8 @@ async fn no_other_server_learns_what_is_here() {
         assert_eq!(answer.header("referrer-policy"), Some("same-origin"), "{target}");
         assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{target}");
     }
+    // A page elsewhere may show what a link is of, and learns no more than its own visitors.
+    let answer = app.get("/s/none/fs/f").await.is(404);
+    assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
+    assert_eq!(answer.header("cross-origin-resource-policy"), Some("cross-origin"));
 }

@@ -127,7 +127,31 @@ const ACCOUNTS: &[Row] = &[
 /// What people open in a browser.
 const PAGES: [&str; 2] = ["/docs", "/docs/"];
 
-const TABLES: [&[Row]; 3] = [FILES, ACCOUNTS, OPERATING];
+/// `SHARE` is the secret of a share of `/d`, `ENDED` that of one that has ended.
+const SHARES: &[Row] = &[
+    ("GET", "/v1/shares", "/v1/shares", "", [200, 200, 403, 200]),
+    ("GET", "/v1/shares", "/v1/shares?user=eva", "", [200, 403, 403, 200]),
+    ("GET", "/v1/shares", "/v1/shares?path=/d", "", [404, 403, 403, 200]),
+    ("GET", "/v1/shares", "/v1/shares?path=/d/f", "", [404, 403, 403, 200]),
+    ("GET", "/v1/shares", "/v1/shares?path=/h", "", [404, 404, 403, 200]),
+    ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/d","mode":"read"}"#, [404, 403, 403, 201]),
+    ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/d/f","mode":"read"}"#, [404, 403, 403, 201]),
+    ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/h","mode":"read"}"#, [404, 404, 403, 201]),
+    ("DELETE", "/v1/shares/{id}", "/v1/shares/no-id", "", [404, 404, 403, 404]),
+    ("GET", "/s/{secret}", "/s/SHARE", "", [308; 4]),
+    ("GET", "/s/{secret}", "/s/ENDED", "", [404; 4]),
+    ("GET", "/s/{secret}/", "/s/SHARE/", "", [200; 4]),
+    ("GET", "/s/{secret}/", "/s/ENDED/", "", [404; 4]),
+    ("GET", "/s/{secret}/fs", "/s/SHARE/fs", "", [308; 4]),
+    ("GET", "/s/{secret}/fs", "/s/ENDED/fs", "", [404; 4]),
+    ("GET", "/s/{secret}/fs/", "/s/SHARE/fs/", "", [200; 4]),
+    ("GET", "/s/{secret}/fs/", "/s/ENDED/fs/", "", [404; 4]),
+    ("GET", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/f", "", [200; 4]),
+    ("GET", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/h/f", "", [404; 4]),
+    ("GET", "/s/{secret}/fs/{*path}", "/s/ENDED/fs/f", "", [404; 4]),
+];
+
+const TABLES: [&[Row]; 4] = [FILES, ACCOUNTS, SHARES, OPERATING];
 
 fn headers(body: &str) -> Vec<(&'static str, &'static str)> {
     let json = ("content-type", "application/json");
@@ -146,12 +170,15 @@ async fn every_route_answers_each_caller_by_his_rights() {
     assert_eq!(rows.difference(&found).count(), heads, "rows without a route: {rows:?}");
     let mut wrong = Vec::new();
     for (method, pattern, target, body, expected) in TABLES.concat() {
-        let is_open = routes.contains(&(pattern, method.parse().unwrap(), Callers::Everyone));
+        let is_for = |callers| routes.contains(&(pattern, method.parse().unwrap(), callers));
+        let is_open = is_for(Callers::Everyone) || is_for(Callers::Share);
+        let target = &target.replace("SHARE", &world.share).replace("ENDED", &world.ended_share);
         for caller in STRANGERS {
             let status = world.send_body(caller, method, target, &headers(body), body).await.status;
             // A browser that is not logged in is sent to the login.
             let is_sent = PAGES.contains(&pattern) && !world.sends_authorization(caller);
-            if (is_sent && status != 303) || (!is_sent && (status == 401) == is_open) {
+            let is_wrong = is_for(Callers::Share) && status != expected[0];
+            if is_wrong || (is_sent && status != 303) || (!is_sent && (status == 401) == is_open) {
                 wrong.push(format!("{caller}: {method} {target}: {status}"));
             }
         }
@@ -221,6 +248,10 @@ const SAME: &[(&str, &str, &str)] = &[
     ("PUT", "/v1/grants", r#"{"path":"{}","user":"eva","rights":["read"]}"#),
     ("DELETE", "/v1/grants?path={}&user=tom", ""),
     ("POST", "/v1/tokens", r#"{"name":"x","path":"{}"}"#),
+    ("GET", "/v1/shares?path={}", ""),
+    ("GET", "/v1/shares?path={}/f", ""),
+    ("POST", "/v1/shares", r#"{"path":"{}","mode":"read"}"#),
+    ("POST", "/v1/shares", r#"{"path":"{}/f","mode":"read"}"#),
 ];
 
 #[tokio::test]

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rowdrive::auth::{Credential, DirChain, NewToken, NewUser, UserChange};
+use rowdrive::auth::{Credential, DirChain, NewShare, NewToken, NewUser, UserChange};
 use rowdrive::drive::Node;
 use rowdrive::schema::account::Quota;
 use rowdrive::schema::rights::Right;
 use rowdrive::schema::secret::Scope;
+use rowdrive::schema::share::{ShareMode, ShareTarget};
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
 
 use crate::auth::fixture::log_in;
@@ -24,6 +25,10 @@ pub const ADMIN: &str = "Eve@example.org";
 pub struct World {
     pub app: TestApp,
     pub admin: Credential,
+    /// The secret of a share of `/d`, by the admin.
+    pub share: String,
+    /// That of one that has ended.
+    pub ended_share: String,
     /// What each caller sends as `Authorization` or as `Cookie`.
     pub callers: BTreeMap<&'static str, (&'static str, String)>,
 }
@@ -58,7 +63,9 @@ impl World {
         for name in ["tom", "eva", "off", "gone"] {
             app.auth.add_user(&admin, new_user(name)).await.unwrap();
         }
-        let mut world = Self { app, admin, callers: BTreeMap::new() };
+        let (share, ended_share) = (String::new(), String::new());
+        let mut world = Self { app, admin, share, ended_share, callers: BTreeMap::new() };
+        world.add_shares().await;
         let to = world.app.auth.grantee("tom").await.unwrap();
         let (chain, rights) = (world.chain("/d").await, [Right::Read, Right::Write].into_iter().collect());
         world.app.auth.put_grant(&world.admin, &chain, &to, rights).await.unwrap();
@@ -116,6 +123,17 @@ impl World {
             ("token as cookie", cookie(&of_admin)),
         ];
         self.callers.extend(sent);
+    }
+
+    async fn add_shares(&mut self) {
+        let (auth, chain) = (&self.app.auth, self.chain("/d").await);
+        let target = ShareTarget::Dir(chain.last().unwrap().1);
+        let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
+        let (share, _) = auth.make_share(&self.admin, &chain, new.clone()).await.unwrap();
+        let (ended, _) = auth.make_share(&self.admin, &chain, new).await.unwrap();
+        let owner = ended.credential.secret().unwrap();
+        auth.end_secret(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
+        (self.share, self.ended_share) = (share.text, ended.text);
     }
 
     async fn add_sessions(&mut self) {

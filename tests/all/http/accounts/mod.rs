@@ -1,9 +1,10 @@
-//! Users, sessions, grants and tokens over HTTP. Each answer has to match the API's description.
+//! Users, sessions, grants, tokens and shares over HTTP. Each answer has to match the API's description.
 
 mod grants;
 mod quota_kills;
 mod quotas;
 mod sessions;
+mod shares;
 mod tokens;
 mod users;
 
@@ -26,7 +27,9 @@ struct Api {
 /// The described path of a target.
 fn described(target: &str) -> String {
     let path = target.split('?').next().unwrap();
-    for (start, name) in [("/v1/users/", "{name}"), ("/v1/sessions/", "{id}"), ("/v1/tokens/", "{id}")] {
+    for (start, name) in
+        [("/v1/users/", "{name}"), ("/v1/sessions/", "{id}"), ("/v1/tokens/", "{id}"), ("/v1/shares/", "{id}")]
+    {
         if path.starts_with(start) {
             return [start, name].concat();
         }
@@ -137,6 +140,9 @@ async fn a_drive_without_users_has_none_of_it() {
         ("GET", "/v1/tokens", Value::Null),
         ("POST", "/v1/tokens", json!({"name": "x"})),
         ("DELETE", "/v1/tokens/x", Value::Null),
+        ("GET", "/v1/shares", Value::Null),
+        ("POST", "/v1/shares", json!({"path": "/", "mode": "read"})),
+        ("DELETE", "/v1/shares/x", Value::Null),
     ] {
         api.send("", method, target, body).await.problem(409, "no-users");
     }
@@ -152,6 +158,7 @@ async fn bodies_are_small_and_have_known_members_only() {
         ("PATCH", "/v1/users/tom", json!({"display": long})),
         ("PUT", "/v1/grants", json!({"path": "/", "user": long, "rights": ["read"]})),
         ("POST", "/v1/tokens", json!({"name": long})),
+        ("POST", "/v1/shares", json!({"path": long, "mode": "read"})),
     ] {
         api.by(ADMIN, method, target, body).await.problem(413, "body-too-large");
     }

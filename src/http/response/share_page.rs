@@ -1,0 +1,123 @@
+//! The page of a share: HTML without scripts, and nothing that is loaded from elsewhere.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::api::path::{below, encode};
+use crate::drive::{EntryRef, NodeRef};
+use crate::schema::DrivePath;
+
+const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}\
+    ul{list-style:none;padding:0}li{display:flex;justify-content:space-between;overflow-wrap:anywhere}";
+
+/// Nothing is loaded but the style of the page itself, by its hash, and no page shows it in a frame.
+fn policy() -> HeaderValue {
+    static POLICY: OnceLock<HeaderValue> = OnceLock::new();
+    let made = POLICY.get_or_init(|| {
+        let style = STANDARD.encode(Sha256::digest(STYLE));
+        let policy = format!(
+            "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        );
+        HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+    });
+    made.clone()
+}
+
+/// Links to the entries of a directory. `next`: the cursor of the next page.
+pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> Response {
+    let mut body = format!("<h1>{}</h1>\n<ul>\n", escaped(if path.is_root() { "Shared files" } else { path.last() }));
+    if let Some((parent, _)) = path.split() {
+        line(&mut body, &["?path=", &encode(parent.as_str())].concat(), "..", "");
+    }
+    for node in nodes {
+        let at = [node.before_slash, "/", &node.name].concat();
+        match &node.entry {
+            EntryRef::Directory(_) => {
+                line(&mut body, &["?path=", &encode(&at)].concat(), &[&node.name, "/"].concat(), "");
+            }
+            EntryRef::File(entry) => {
+                // Relative to the page, so that its own address is not in it.
+                let target = DrivePath::parse(&at).map(|at| below("fs", &at, false)).unwrap_or_default();
+                line(&mut body, &target, &node.name, &size(entry.attributes.size));
+            }
+        }
+    }
+    body.push_str("</ul>\n");
+    if let Some(next) = next {
+        let path = encode(path.as_str());
+        // Neither needs to be escaped.
+        let _ = writeln!(body, "<p><a href=\"?path={path}&amp;cursor={next}\">More</a></p>");
+    }
+    page(&body)
+}
+
+fn line(body: &mut String, target: &str, name: &str, note: &str) {
+    let (target, name) = (escaped(target), escaped(name));
+    let _ = writeln!(body, "<li><a href=\"{target}\">{name}</a> <span>{note}</span></li>");
+}
+
+fn page(body: &str) -> Response {
+    let html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>Shared files</title>\n\
+         <style>{STYLE}</style>\n{body}</html>\n"
+    );
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (CONTENT_SECURITY_POLICY, policy()),
+        // For browsers that do not support `frame-ancestors`.
+        (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    ];
+    (headers, html).into_response()
+}
+
+/// A text that is no markup, in an element or in an attribute with quotes.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            other => html.push(other),
+        }
+    }
+    html
+}
+
+/// A number of bytes for people.
+fn size(bytes: u64) -> String {
+    let units = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1_000 {
+        return format!("{bytes} B");
+    }
+    let power = bytes.ilog10() / 3;
+    let unit = units.get(power as usize - 1).copied().unwrap_or_default();
+    format!("{:.1} {unit}", bytes as f64 / 1_000f64.powi(power as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_no_markup() {
+        assert_eq!(escaped("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let sizes = [0, 999, 1_000, 1_234_567, u64::MAX].map(size);
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "1.2 MB", "18.4 EB"]);
+    }
+}

@@ -1,0 +1,136 @@
+//! `/v1/shares`: links for people without an account.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use super::tokens::end;
+use crate::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson};
+use crate::api::path::share_link;
+use crate::auth::{AuthError, ListedShare, NewShare};
+use crate::drive::UserDrive;
+use crate::http::app::App;
+use crate::http::request::account::{expiry, json_of_users, require_users, secret_id};
+use crate::http::request::audit::{Audit, AuditEvent};
+use crate::http::request::path::parse_text;
+use crate::http::request::{Params, Proved};
+use crate::http::response::cursor::CursorScope;
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::{json, list};
+use crate::schema::secret::SecretKind;
+use crate::schema::share::{ShareMode, ShareTarget};
+use crate::schema::{DrivePath, Timestamp};
+
+/// The shares of a directory or file, or those of a user
+///
+/// With `path` those of this directory or file alone, whoever has made them, for who may share there. Without, those that
+/// the user has made.
+#[utoipa::path(get, path = "/v1/shares", operation_id = "shares", tag = "access",
+    params(("path" = Option<String>, Query, description = "A directory or file, as `/photos`"),
+           ("user" = Option<String>, Query, description = "Those of another user, for an admin; with `path` only his"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Shares of a page; 1000 unless told"),
+           ("cursor" = Option<String>, Query, description = "`next` of the page before")),
+    responses((status = 200, description = "A page of shares", body = SharesJson)))]
+pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+    let params = Params::parse(uri.query(), &["path", "user", "limit", "cursor"])?;
+    let (path, limit) = (params.path("path")?, params.limit()?);
+    require_users(&app).await?;
+    let authority = app.auth.require_sharing(&by).await?;
+    let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
+    let mut all = match &path {
+        Some(path) => {
+            let (chain, target) = drive.share_target(path).await.map_err(Problem::reading)?;
+            let all = app.auth.shares_of(&by, &chain, target).await?;
+            let is_asked = |share: &ListedShare| params.text("user").is_none() || share.user == owner;
+            all.into_iter().filter(is_asked).collect()
+        }
+        None => app.auth.shares(&by, &owner).await?,
+    };
+    if !authority.is_for_account() {
+        all = seen(&drive, all).await?;
+    }
+    let scope = CursorScope::new("shares").filter(Some(owner.as_str())).filter(params.text("user"));
+    let scope = scope.filter(path.as_ref().map(|path| path.as_str()));
+    let keyed = all.into_iter().map(|share| (share.id.0.to_string(), share)).collect();
+    let (shares, next) = list::page(keyed, (limit, params.text("cursor")), &scope)?;
+    let targets: Vec<ShareTarget> = shares.iter().map(|share| share.share.target).collect();
+    let paths = drive.share_paths(&targets).await?;
+    let shares = shares.iter().map(|share| share_json(share, paths.get(&share.share.target), None)).collect();
+    let page = SharesJson { shares, next };
+    list::response(&page, page.next.as_deref(), &uri)
+}
+
+/// The shares of what the requester sees: a token for one directory has to do with nothing else.
+async fn seen(drive: &UserDrive, all: Vec<ListedShare>) -> Result<Vec<ListedShare>> {
+    let targets: Vec<ShareTarget> = all.iter().map(|listed| listed.share.target).collect();
+    let paths = drive.share_paths(&targets).await?;
+    Ok(all.into_iter().filter(|listed| paths.contains_key(&listed.share.target)).collect())
+}
+
+fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String>) -> ShareJson {
+    let share = &listed.share;
+    ShareJson {
+        id: listed.id.0.to_string(),
+        path: path.map(|path| path.as_str().to_owned()),
+        user: listed.user.as_str().to_owned(),
+        mode: ShareModeJson::Read,
+        expires: share.expires.map(Timestamp::rfc3339),
+        downloads: share.limit().map(|limit| limit.saturating_sub(listed.used)),
+        created: share.created.rfc3339(),
+        url,
+    }
+}
+
+/// Make a share
+///
+/// Of a directory with all below it, or of a file. It follows a move. It ends when what it is of is deleted or replaced,
+/// at `expires`, after so many downloads, and while its maker has no right to share there.
+#[utoipa::path(post, path = "/v1/shares", operation_id = "make_share", tag = "access", request_body = ShareRequest,
+    responses((status = 201, description = "Made; `url` is told this once", body = ShareJson)))]
+pub async fn make(
+    State(app): State<App>,
+    drive: UserDrive,
+    (Proved(by), audit): (Proved, Audit),
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let asked: ShareRequest = json_of_users(&app, &uri, &headers, body).await?;
+    let (path, expires) = (parse_text("path", &asked.path)?, expiry(asked.expires.as_deref())?);
+    if asked.downloads.is_some_and(|downloads| downloads == 0 || i64::try_from(downloads).is_err()) {
+        return Err(Problem::malformed("`downloads` is at least 1; leave it out for no limit."));
+    }
+    let ShareModeJson::Read = asked.mode;
+    let mode = ShareMode::Read { downloads: asked.downloads };
+    app.auth.require_sharing(&by).await?;
+    let (chain, target) = drive.share_target(&path).await.map_err(Problem::reading)?;
+    let (made, listed) = app.auth.make_share(&by, &chain, NewShare { target, mode, expires }).await?;
+    audit.note(AuditEvent::ShareMade, Some(&[&made.id.0.to_string(), " ", path.as_str()].concat()));
+    let json = share_json(&listed, Some(&path), Some(share_link(&made.text)));
+    Ok((StatusCode::CREATED, json::json(&json)?).into_response())
+}
+
+/// End a share
+#[utoipa::path(delete, path = "/v1/shares/{id}", operation_id = "end_share", tag = "access",
+    params(("id" = String, Path, description = "Its id, from the list"),
+           ("user" = Option<String>, Query, description = "That of another user, by an admin")),
+    responses((status = 204, description = "Ended")))]
+pub async fn delete(
+    State(app): State<App>,
+    drive: UserDrive,
+    (Proved(by), audit): (Proved, Audit),
+    uri: Uri,
+) -> Result<StatusCode> {
+    Params::parse(uri.query(), &["user"])?;
+    require_users(&app).await?;
+    let authority = app.auth.require_sharing(&by).await?;
+    if let Some(user) = authority.user().filter(|_| !authority.is_for_account()) {
+        let id = secret_id(&uri)?;
+        let own = app.auth.shares(&by, user).await?.into_iter().filter(|share| share.id == id).collect();
+        if seen(&drive, own).await?.is_empty() {
+            return Err(AuthError::NotFound.into());
+        }
+    }
+    end(&app, &by, &uri, SecretKind::Share, |id| audit.note(AuditEvent::ShareEnded, Some(id))).await
+}
