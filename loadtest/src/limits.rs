@@ -22,7 +22,7 @@ pub enum Found {
     Limit(Limit),
 }
 
-/// The script in a folder, for the server that lies beside this program.
+/// Writes the script into a folder. Returns the command that runs it for the server that lies beside this program.
 fn script(folder: &Path, args: &[String]) -> Result<Command> {
     let path = folder.join("limits.py");
     std::fs::write(&path, include_str!("../limits.py"))?;

@@ -7,7 +7,7 @@
 //! - [`data`]: the tree of files; [`layouts`]: the ways to lay it out; [`comparison`]: how they are measured
 //! - [`regions`]: how evenly row keys spread load
 //! - [`limits`]: the server under load, and beside what the machine can do; `limits.py` measures it
-//! - [`report`]: what comes of it; [`machine`]: on what
+//! - [`report`]: the results as files and pages; [`machine`]: what they say of the machine
 //! - [`progress`], [`stats`]: what all of them use
 
 mod comparison;

@@ -35,7 +35,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Errors if there is no room for the stores or the report, or a program is missing, before anything is measured.
+    /// Fails before anything is measured: without room, without a program, or if the report cannot be written there.
     pub fn new(options: &'a Options, scratch: tempfile::TempDir, stop: Stop) -> Result<Self> {
         let stores = File::open(scratch.path())?;
         stores.lock()?;

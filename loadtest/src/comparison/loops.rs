@@ -20,7 +20,7 @@ use crate::stats::median;
 /// Requests that show whether an operation is slow: the quickest, since the first one may open files, and any may wait for
 /// the disk.
 const PROBES: u64 = 3;
-/// A request that takes longer reads much of a table: several at a time only wait for a core. See [`slow`].
+/// The highest limit of [`slow`]. A request that takes longer reads much of a table: several only wait for a core.
 const SLOW: Duration = Duration::from_millis(20);
 /// Requests of each client of a loop of many: with one each there would be no time at which all are at work.
 const MIN_REQUESTS: u64 = 2;
@@ -70,7 +70,7 @@ impl Loop {
 /// What the rounds of an operation have found.
 #[derive(Default)]
 pub struct Found {
-    /// Whether a request reads much of a table. The first round decides it, so that all rounds are alike.
+    /// Whether a request takes longer than [`slow`]. The first round decides it, so that all rounds are alike.
     pub is_slow: Option<bool>,
     /// Whether the requests of a round ended before its loops did: then it does not count, and no more are measured.
     pub ran_out: bool,
@@ -132,8 +132,7 @@ type Latencies = Arc<Mutex<Histogram<u64>>>;
 
 impl Clients<'_> {
     /// Measures one round: a few probes, which decide in the first round whether requests are slow; a loop of many clients
-    /// that is not counted; then these. Nothing is found if there are no
-    /// requests.
+    /// that is not counted; then a loop of each of `pacings`. A round whose requests run out adds nothing to `found`.
     pub async fn measure(&self, pacings: &[Pacing], found: &mut Found) -> Result<()> {
         let length = self.options.loop_length;
         // Only the last probe counts: the first ones are cold.

@@ -152,7 +152,7 @@ pub fn free_space(folder: &Path) -> rustix::io::Result<u64> {
     rustix::fs::statvfs(folder).map(|disk| disk.f_bavail * disk.f_frsize)
 }
 
-/// An error while there is still room for what is under way.
+/// Fails before the disk is full: while there is still room to end what is under way.
 fn room(folder: &Path) -> Result<()> {
     let is_room = free_space(folder)? >= 2 << 30;
     anyhow::ensure!(is_room, "{} has less than 2 GiB left: name another folder with --dir", folder.display());

@@ -109,12 +109,12 @@ pub const WITH_CONTENT: [Operation; 5] =
 
 const CREATE: Operation = operation("create", BOTH, |i, n| i.create(n, &format!("new-{n:08}")));
 
-/// Another value each time: a condition on the old one would hold whatever another client has written meanwhile.
+/// Another time in each request: if values repeated, the condition on the old one could hold after another's write.
 const OVERWRITE: Operation = operation("overwrite", BOTH, |i, n| {
     Some(Overwrite(file(i.path(3, n)?, FIRST_DAY + DAY + n as i64, i.content.clone())))
 });
 
-/// There and back again, as long as a file's turn comes so late that it has arrived.
+/// There and back again. With too few files nothing is moved back: the first move may still be under way.
 const MOVE_FILE: Operation = operation("move_file", BOTH, |i, n| {
     let files = &i.free.0;
     let here = any(files, n).filter(|_| n < files.len() || files.len() > RESTING)?;
@@ -198,14 +198,14 @@ impl Inputs {
         any(&self.paths, self.paths.len() / 10 * turn + n)
     }
 
-    /// Of all files, by their times of modification.
+    /// The period of request `n`: of all folders, by time of modification.
     fn period(&self, n: usize, (first, days): (i64, i64)) -> Period {
         let from = first + (self.first_period + n as i64) * 37 % (days - PERIOD) * DAY;
         let (to, under) = (from + PERIOD * DAY, String::new());
         Period { clock: Clock::Modified, creator: None, from, to, under, limit: PAGE }
     }
 
-    /// With the number of files that there are at least.
+    /// A request for this period, with the number of files that it must find at least.
     fn counted(&self, period: Period) -> Option<Request> {
         let before = |end| self.times.partition_point(|time| *time < end);
         let least = (before(period.to) - before(period.from)).min(PAGE);

@@ -91,7 +91,7 @@ fn spreads(tables: &[Table], cases: &[Case], arrivals: &Arrivals, seed: u64) -> 
                 let Some(window) = second.and_then(|second| windows.get_mut(second)) else { continue };
                 for key in remedy.apply(*access, key, &mut salts) {
                     let server = (*first + regions.server(*access, &key)) % REGIONS;
-                    window.iter_mut().skip(server).take(1).for_each(|requests| *requests += 1);
+                    window.get_mut(server).into_iter().for_each(|requests| *requests += 1);
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::report::model::{ALL_TABLES, READS_ALL};
 pub struct Remedy(
     pub &'static str,
     /// How many row keys or ranges a reader asks for to get a row, to list a folder, to scan a range: 0 if only a scan
-    /// of the whole table answers. Of several keys of a row, a writer takes one by chance, a salt.
+    /// of the whole table answers. If a row may have several keys, a writer takes one at random: its salt.
     [u8; 3],
     /// What a key becomes with such a salt.
     fn(&[u8], u8) -> Vec<u8>,

@@ -176,7 +176,7 @@ pub const LOADS: [(&str, Load); 10] = [
     ("reads, Zipf 1.2", Load::Reads(1.2)),
 ];
 
-/// A client's request for a node, the same for all layouts, in a second of the load; in none if it is before it.
+/// A request for a node, the same for all layouts, with the second in which it arrives: none before the load begins.
 pub type Request = (Option<usize>, Access, Rc<Node>);
 
 /// What arrives of a load, in this order: so many files are imported or read, and so many a second. The directories

@@ -51,7 +51,7 @@ impl Regions {
         let at = self.regions.partition_point(|region| region.start.as_slice() <= key).saturating_sub(1);
         let Some(region) = self.regions.get_mut(at) else { return 0 };
         let server = region.server;
-        self.requests.iter_mut().skip(server).take(1).for_each(|requests| *requests += 1);
+        self.requests.get_mut(server).into_iter().for_each(|requests| *requests += 1);
         if access == Access::Write && region.full > 0 {
             region.keys.push(key.to_vec());
             if region.keys.len() >= region.full {

@@ -25,8 +25,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes and locks a folder. Fails if another run has it, if nothing can be written there, or if it has a file which a
-    /// report would replace and no report of this program that can move.
+    /// Makes and locks a folder. Fails if another run has it, if nothing can be written there, or if a file there has a name of
+    /// the report's and cannot move: this program did not write it, or its place is taken.
     pub fn lock(dir: &Path) -> Result<Self> {
         let failed = || format!("cannot write a report into {}: name another folder with --out", dir.display());
         std::fs::create_dir_all(dir).with_context(failed)?;

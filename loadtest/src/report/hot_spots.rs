@@ -6,35 +6,35 @@ use super::model::{ALL_TABLES, HotSpot, READS_ALL, REGIONS, Report, Spread};
 use super::order;
 use super::table::Table;
 
-/// Files of a run that names keys, at least: a second of fewer has requests for a few folders alone, and looks even.
-const DECIDES: u64 = 50_000;
-/// A remedy, or another key, counts if its hottest server has less than this part of the requests.
+/// A run of fewer files names no key: a second of it has requests for a few folders alone, so some keys look even.
+const MIN_FILES: u64 = 50_000;
+/// A remedy, or another key, counts if its hottest server has less than this part of the hottest key's.
 const GAIN: f64 = 0.9;
 
 pub fn all(report: &Report) -> [Table; 3] {
     let layouts = order::layouts(report).into_iter();
     let tables = layouts.filter_map(|layout| Some((layout, report.regions.get(layout)?)));
     let spreads = tables.flat_map(|(layout, tables)| tables.iter().map(move |(table, of)| (layout, table, of)));
-    let regions = spreads.map(|(layout, table, of)| json!([{"layout": layout, "table": table}, of, heat(of)]));
-    let row = |spot: &HotSpot| json!([spot, spot.spread, heat(&spot.spread)]);
+    let regions = spreads.map(|(layout, table, of)| json!([{"layout": layout, "table": table}, of, bar(of)]));
+    let row = |spot: &HotSpot| json!([spot, spot.spread, bar(&spot.spread)]);
     let decided =
-        deciding(report).into_iter().map(|(spot, keys)| json!([spot, spot.spread, {"keys": keys}, heat(&spot.spread)]));
+        deciding(report).into_iter().map(|(spot, keys)| json!([spot, spot.spread, {"keys": keys}, bar(&spot.spread)]));
     let mut decided = Table::new("deciding", decided);
-    if report.meta.files < DECIDES {
+    if report.meta.files < MIN_FILES {
         decided.rows.clear();
-        decided.note = format!("No key is named with fewer than {DECIDES} files (--size): {}.", report.meta.files);
+        decided.note = format!("No key is named with fewer than {MIN_FILES} files (--size): {}.", report.meta.files);
     }
     [decided, Table::new("regions", regions), Table::new("hot_spots", report.hot_spots.iter().map(row))]
 }
 
 /// The bar of the hottest region, up to all in one.
-fn heat(of: &Spread) -> Value {
+fn bar(of: &Spread) -> Value {
     let [hottest, floor, worst] = [of.hottest_over_mean, of.floor, of.worst].map(|heat| heat / REGIONS as f64);
     json!({"hottest_over_mean_bar": (0.0, hottest, "less", [floor, worst])})
 }
 
-/// Of whole requests alone: those of all tables, or of a layout that has one table. The hottest and the coolest have their
-/// keys as they are, in regions of as many cells each. With each: of how many keys.
+/// For each load the hottest key, its best remedy and the coolest key, each with the number of keys that were compared. Only
+/// whole requests count: those of all tables, or of a layout's only table. Hottest and coolest have no remedy.
 fn deciding(report: &Report) -> Vec<(&HotSpot, usize)> {
     let heat = |spot: &HotSpot| spot.spread.hottest_per_second;
     let by_heat = |one: &&HotSpot, other: &&HotSpot| heat(one).total_cmp(&heat(other));

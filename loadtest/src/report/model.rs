@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 /// Regions that each table is cut into, wherever load on regions is simulated.
 pub const REGIONS: usize = 16;
 
-/// As the note of an operation, and as the reason why a layout has none.
+/// The note of an operation whose later rounds are left out; or, if all are, why it is unsupported.
 pub const RAN_OUT: &str = "the files ran out: give a larger --size, or a shorter --ms (at least 10)";
 
 /// In the cost of a remedy that leaves readers no range of keys.
 pub const READS_ALL: &str = "reads the whole table";
-/// As the table of a spread: all those of a layout.
+/// In place of a table's name: all tables of a layout together.
 pub const ALL_TABLES: &str = "all tables";
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -11,10 +11,10 @@ use super::table::{Table, ends, figure};
 use super::{hot_spots, ratios};
 
 pub struct Page {
-    /// Of its files, before the point.
+    /// The names of its files without their ending: `report` or `limits`.
     pub name: &'static str,
     pub title: &'static str,
-    /// Of what is not there, each with a word before it.
+    /// What is missing, each after its kind: `partial` or `left out`.
     pub warnings: Vec<(&'static str, String)>,
     /// Whether anything was measured that no other page has.
     pub is_measured: bool,
@@ -44,7 +44,7 @@ pub fn all(report: &Report) -> [Page; 2] {
     })
 }
 
-/// Operations, and the layouts that have fewer rounds of them than others, or none; and why.
+/// In which operations which layouts ran out of files, so that they have fewer rounds or none; and what helps.
 fn left_out(report: &Report) -> Option<String> {
     let ran_out = |of: &Measured| match of {
         Measured::Figures(figures) => figures.note.as_deref() == Some(RAN_OUT),
@@ -126,7 +126,7 @@ fn costs(report: &Report) -> Table {
     Table::new("costs", rows)
 }
 
-/// Its bar ends at 2, with a stroke at the goal.
+/// The row of a limit. The bar of its ratio ends at 2, with a stroke at the goal.
 fn goal(limit: &Limit) -> Value {
     let goal = |goal: &Value| goal.as_str()?.trim_start_matches(['<', '>', '=', ' ']).parse::<f64>().ok();
     let goal = limit.get("goal").and_then(goal).map(|goal| goal / 2.0);

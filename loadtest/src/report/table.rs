@@ -86,7 +86,7 @@ impl Table {
 }
 
 impl Column {
-    /// From `member=header`, the header after its kind.
+    /// Parses `member=header`. The kind, if there is one, is the first character of the header.
     fn new(column: &str) -> Self {
         let kinds = ['@', '#', '%', '~', '?', '`'];
         let (member, header) = column.split_once('=').unwrap_or((column, ""));
