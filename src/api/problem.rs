@@ -58,6 +58,8 @@ pub enum ProblemKind {
     TooManyGrants,
     /// The user has too many tokens.
     TooManyTokens,
+    /// The user has too many shares.
+    TooManyShares,
     /// Too many passwords were wrong.
     TooManyAttempts,
     /// The length of the body is not said.
@@ -124,6 +126,7 @@ impl ProblemKind {
             Self::LastAdmin => (409, "last-admin", "No admin would be left"),
             Self::TooManyGrants => (409, "too-many-grants", "The user has too many grants"),
             Self::TooManyTokens => (409, "too-many-tokens", "The user has too many tokens"),
+            Self::TooManyShares => (409, "too-many-shares", "The user has too many shares"),
             Self::TooManyAttempts => (429, "too-many-attempts", "Too many passwords were wrong"),
             Self::LengthRequired => (411, "length-required", "The length of the body is not said"),
             Self::Precondition => (412, "precondition-failed", "A precondition does not hold"),

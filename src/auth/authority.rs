@@ -193,14 +193,15 @@ impl OpenShare {
 /// Whether a share has not ended by itself. An upload share without bytes left is still there, and takes empty files.
 pub(super) fn is_open(share: &Share, used: u64, now: Timestamp) -> bool {
     let is_left = share.right() == Right::Write || share.limit().is_none_or(|limit| used < limit);
-    is_left && share.expires.is_none_or(|expires| now < expires)
+    is_left && !share.is_over(now)
 }
 
 /// The number in the counter of a share.
 pub(super) fn used_of(owner: &SecretOwner, row: &Row) -> Result<u64> {
     let cell = share::used_column(owner);
     let number = counter::decode(row.get(cell.family, &cell.qualifier).map(AsRef::as_ref));
-    Ok(number.map_err(|_| ValueError::Damaged { what: "share's counter" })?.unsigned_abs())
+    let number = number.ok().and_then(|number| u64::try_from(number).ok());
+    Ok(number.ok_or(ValueError::Damaged { what: "share's counter" })?)
 }
 
 impl Authority {

@@ -32,6 +32,8 @@ pub enum AuthError {
     TooManyGrants(usize),
     #[error("a user has at most {0} tokens: end some first")]
     TooManyTokens(usize),
+    #[error("a user has at most {0} shares: end some first")]
+    TooManyShares(usize),
     #[error("a token makes no token that ends after it: give an earlier end")]
     Outlives,
     #[error(transparent)]

@@ -1,24 +1,29 @@
-//! How many sessions and tokens a user has: with each new one, those that have ended leave the store, and the oldest
-//! session if there are too many. Once a day those of all users leave.
+//! How many sessions, tokens and shares a user has: with each new one, those that have ended leave the store, and the oldest
+//! session if there are too many. At a start those of all users leave.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::Auth;
-use super::authority::is_in_time;
+use super::authority::{is_in_time, is_open};
 use super::error::{AuthError, Result};
 use crate::schema::account::{self, Grantee};
 use crate::schema::ids::SecretId;
 use crate::schema::secret::{self, Secret, SecretKind, SecretOwner};
+use crate::schema::share::{self, Share};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
-use crate::table::{Cell, CellCursor, Change, Check, ConditionalRow, PageQuery, Plan, RowCursor, RowQuery, RowRange};
+use crate::table::{
+    Cell, CellCursor, Change, Check, ConditionalRow, PageQuery, Plan, Row, RowChange, RowCursor, RowQuery, RowRange,
+};
 
 /// Sessions of a user. For one more, the one that was used least recently ends.
 pub const SESSIONS: usize = 100;
 /// Tokens of a user.
 pub const TOKENS: usize = 100;
+/// Shares of a user.
+pub const SHARES: usize = 1_000;
 
 /// Cells that are read at a time.
 const PAGE: usize = 100;
@@ -44,13 +49,31 @@ impl StoredSecret {
     }
 }
 
-/// Adds to a plan what deletes these secrets of a user.
-///
-/// No check guards it: a secret that has ended is never valid again, and one that leaves because there are too many may
-/// leave with the other of two new ones. So two logins at once do not refuse each other.
-fn leave(plan: &mut Plan, changes: &mut Vec<Change>, owner: &SecretOwner, secret: &Secret) {
-    changes.extend(owner.delete());
-    plan.finish.push(secret::delete_index(secret.digest));
+/// A secret that has ended by itself.
+struct Ended {
+    owner: SecretOwner,
+    stored: Bytes,
+    /// What deletes its index entries.
+    index: Vec<RowChange>,
+}
+
+impl Ended {
+    fn secret(owner: SecretOwner, secret: &Secret) -> Self {
+        Self { owner, stored: secret.encode(), index: vec![secret::delete_index(secret.digest)] }
+    }
+
+    fn share(owner: SecretOwner, share: &Share) -> Self {
+        Self { stored: share.encode(), index: share.delete_index(&owner), owner }
+    }
+
+    /// Adds to a plan what deletes it.
+    ///
+    /// No check guards it: a secret that has ended is never valid again, and one that leaves because there are too many may
+    /// leave with the other of two new ones. So two logins at once do not refuse each other.
+    fn leave(self, plan: &mut Plan, changes: &mut Vec<Change>) {
+        changes.extend(self.owner.delete());
+        plan.finish.extend(self.index);
+    }
 }
 
 impl Auth {
@@ -67,7 +90,7 @@ impl Auth {
         let (mut valid, mut leaving): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.is_in_time(kind, now));
         match kind {
             SecretKind::Token if valid.len() >= TOKENS => return Err(AuthError::TooManyTokens(TOKENS)),
-            // Shares are made and bounded elsewhere.
+            // Shares have a room of their own.
             SecretKind::Token | SecretKind::Share => {}
             SecretKind::Session => {
                 valid.sort_unstable_by_key(StoredSecret::last);
@@ -75,7 +98,36 @@ impl Auth {
             }
         }
         for StoredSecret { id, secret, .. } in leaving.into_iter().take(LEAVING) {
-            leave(plan, changes, &SecretOwner { id, ..new.clone() }, &secret);
+            Ended::secret(SecretOwner { id, ..new.clone() }, &secret).leave(plan, changes);
+        }
+        Ok(())
+    }
+
+    /// Adds to a plan with a new share of a user that others leave. The caller checks that none was made meanwhile.
+    ///
+    /// One that has served all its downloads leaves only for want of room: the last of them may still be under way.
+    ///
+    /// Errors: [`AuthError::TooManyShares`].
+    pub(super) async fn make_room_for_share(
+        &self,
+        plan: &mut Plan,
+        changes: &mut Vec<Change>,
+        user: &UserName,
+    ) -> Result<()> {
+        let now = (self.clock)();
+        let all = self.stored_shares(user).await?;
+        let (mut leaving, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.share.is_over(now));
+        if kept.len() >= SHARES {
+            let served = kept.into_iter().filter(|one| !is_open(&one.share, one.used, now));
+            let before = leaving.len();
+            leaving.extend(served);
+            if leaving.len() == before {
+                return Err(AuthError::TooManyShares(SHARES));
+            }
+        }
+        for one in leaving.into_iter().take(LEAVING) {
+            let owner = SecretOwner { user: user.clone(), kind: SecretKind::Share, id: one.id };
+            Ended::share(owner, &one.share).leave(plan, changes);
         }
         Ok(())
     }
@@ -92,41 +144,57 @@ impl Auth {
         secrets_in(cells.iter())
     }
 
-    /// Deletes the sessions and tokens of all users that have ended by themselves. Returns how many.
+    /// Deletes the sessions, tokens and shares of all users that have ended by themselves. Returns how many.
+    ///
+    /// Shares that have served all their downloads stay: a download may be under way.
     pub async fn remove_ended_secrets(&self) -> Result<usize> {
-        let families = RowQuery::families(&[account::SESSION, account::TOKEN]);
+        let families = RowQuery::families(&[account::SESSION, account::TOKEN, account::SHARE]);
         let mut cursor = RowCursor::new(account::TABLE, RowRange::all(), families, ACCOUNTS);
         let mut removed = 0;
         while let Some(rows) = cursor.next(&self.tables).await? {
             for (key, row) in rows {
                 let Grantee::User(user) = Grantee::decode(&key)? else { continue };
-                for kind in [SecretKind::Session, SecretKind::Token] {
-                    let stored = secrets_in(row.family(kind.family()))?;
-                    removed += self.remove_ended(&user, kind, stored).await?;
+                for kind in [SecretKind::Session, SecretKind::Token, SecretKind::Share] {
+                    removed += self.remove_ended(&user, ended_in(&user, kind, &row, (self.clock)())?).await?;
                 }
             }
         }
         Ok(removed)
     }
 
-    async fn remove_ended(&self, user: &UserName, kind: SecretKind, stored: Vec<StoredSecret>) -> Result<usize> {
-        let now = (self.clock)();
-        let ended: Vec<_> = stored.into_iter().filter(|one| !one.is_in_time(kind, now)).take(LEAVING).collect();
-        if ended.is_empty() {
+    async fn remove_ended(&self, user: &UserName, mut ended: Vec<Ended>) -> Result<usize> {
+        ended.truncate(LEAVING);
+        let count = ended.len();
+        if count == 0 {
             return Ok(0);
         }
         let (mut plan, mut changes, mut checks) = (Plan::default(), Vec::new(), Vec::new());
-        for StoredSecret { id, secret, .. } in &ended {
-            let owner = SecretOwner { user: user.clone(), kind, id: *id };
+        for one in ended {
             // A password that was changed meanwhile has ended them already.
-            checks.push(Check::Equals(owner.column(), secret.encode()));
-            leave(&mut plan, &mut changes, &owner, secret);
+            checks.push(Check::Equals(one.owner.column(), one.stored.clone()));
+            one.leave(&mut plan, &mut changes);
         }
         let row: Bytes = Grantee::User(user.clone()).key();
         plan.guarded = vec![ConditionalRow { table: account::TABLE, row, checks, changes }];
         let outcome = self.tables.commit(plan).await?;
-        Ok(if outcome == crate::table::Outcome::Committed { ended.len() } else { 0 })
+        Ok(if outcome == crate::table::Outcome::Committed { count } else { 0 })
     }
+}
+
+/// The secrets of a kind in an account row that have ended by themselves.
+fn ended_in(user: &UserName, kind: SecretKind, row: &Row, now: Timestamp) -> Result<Vec<Ended>> {
+    let owner = |id| SecretOwner { user: user.clone(), kind, id };
+    let cells = row.family(kind.family());
+    if kind == SecretKind::Share {
+        let mut over = Vec::new();
+        for cell in cells {
+            let stored = share::from_cell(cell)?.filter(|(_, share)| share.is_over(now));
+            over.extend(stored.map(|(id, share)| Ended::share(owner(id), &share)));
+        }
+        return Ok(over);
+    }
+    let ended = secrets_in(cells)?.into_iter().filter(|one| !one.is_in_time(kind, now));
+    Ok(ended.map(|one| Ended::secret(owner(one.id), &one.secret)).collect())
 }
 
 /// The secrets in the cells of a family, each with the time of its last use.

@@ -54,6 +54,7 @@ impl Auth {
     /// Makes a share. `chain`: the directories down to the one that it is of; of a file down to its parent.
     ///
     /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
+    /// [`AuthError::TooManyShares`].
     /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he shares.
     pub async fn make_share(
         &self,
@@ -78,9 +79,11 @@ impl Auth {
                 this.decide(&authority, chain, right).await?.guard(&mut plan);
             }
             guards::add_all(&mut plan, chain.bound_last());
-            // As for the other secrets: the removal of the user checks which is the newest.
-            let changes = vec![share.put(owner), account::put_newest(owner.id)];
-            let ConditionalRow { table, row, checks, .. } = authority.guard();
+            let ConditionalRow { table, row, mut checks, .. } = authority.guard();
+            // IMPORTANT: before the shares are counted. The removal of the user checks this cell too.
+            checks.push(this.newest_secret(&owner.user).await?);
+            let mut changes = vec![share.put(owner), account::put_newest(owner.id)];
+            this.make_room_for_share(&mut plan, &mut changes, &owner.user).await?;
             guards::add_all(&mut plan, [ConditionalRow { table, row, checks, changes }]);
             Ok((plan, ()))
         })
@@ -121,6 +124,13 @@ impl Auth {
         if !authority.is_admin_user() && (authority.user() != Some(of) || !authority.may_share()) {
             return Err(AuthError::Forbidden);
         }
+        let now = (self.clock)();
+        let stored = self.stored_shares(of).await?.into_iter();
+        Ok(stored.filter(|one| is_open(&one.share, one.used, now)).collect())
+    }
+
+    /// All shares of a user, also those that have ended.
+    pub(super) async fn stored_shares(&self, of: &UserName) -> Result<Vec<ListedShare>> {
         let (from, to) = (Bound::Unbounded, Bound::Unbounded);
         let (row, family) = (Grantee::User(of.clone()).key(), SHARE);
         let first = PageQuery { table: account::TABLE, row, family, from, to, limit: PAGE, unchanged: Vec::new() };
@@ -133,7 +143,8 @@ impl Auth {
         for cell in row.family(SHARE) {
             let Some((id, share)) = share::from_cell(cell)? else { continue };
             let owner = SecretOwner { user: of.clone(), kind: SecretKind::Share, id };
-            found.extend(self.listed(owner, share, &row)?);
+            let used = used_of(&owner, &row)?;
+            found.push(ListedShare { id, user: owner.user, share, used });
         }
         Ok(found)
     }

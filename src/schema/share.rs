@@ -97,6 +97,11 @@ impl Share {
         }
     }
 
+    /// Whether its time is over. The number in its counter may have ended it before.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
     /// The stored bytes, in the newest version.
     pub fn encode(&self) -> Bytes {
         let flags = [

@@ -121,9 +121,9 @@ async fn first_user_secret(file: &Path, auth: &Auth) -> Option<FirstUserSecret> 
             }
             match auth.remove_ended_secrets().await {
                 Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "sessions and tokens that had ended are removed"),
+                Ok(removed) => tracing::info!(removed, "sessions, tokens and links that had ended are removed"),
                 Err(error) => {
-                    tracing::warn!(%error, "sessions and tokens that have ended are not removed; they have no effect")
+                    tracing::warn!(%error, "sessions, tokens and links that have ended are not removed; they have no effect")
                 }
             }
             return None;

@@ -26,6 +26,7 @@ mod logins;
 mod quotas;
 mod races;
 mod secrets;
+mod share_bounds;
 mod share_races;
 mod streams;
 mod users;
