@@ -9,7 +9,7 @@ use crate::schema::ids::SecretId;
 use crate::schema::meta;
 use crate::schema::rights::{Right, Rights};
 use crate::schema::secret::{Scope, Secret, SecretDigest, SecretKind, SecretOwner};
-use crate::schema::share::{self, Share, ShareTarget};
+use crate::schema::share::{Share, ShareTarget};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::{ValueError, secret, value};
@@ -198,7 +198,7 @@ pub(super) fn is_open(share: &Share, used: u64, now: Timestamp) -> bool {
 
 /// The number in the counter of a share.
 pub(super) fn used_of(owner: &SecretOwner, row: &Row) -> Result<u64> {
-    let cell = share::used_column(owner);
+    let cell = owner.used_column();
     let number = counter::decode(row.get(cell.family, &cell.qualifier).map(AsRef::as_ref));
     let number = number.ok().and_then(|number| u64::try_from(number).ok());
     Ok(number.ok_or(ValueError::Damaged { what: "share's counter" })?)

@@ -16,7 +16,7 @@ use crate::schema::rights::{Right, Rights};
 use crate::schema::secret::{self, SecretKind, SecretOwner};
 use crate::schema::share;
 use crate::schema::user_name::UserName;
-use crate::table::{Check, ConditionalRow, PageQuery, Plan, RowChange, RowCursor, RowQuery, RowRange};
+use crate::table::{Check, ConditionalRow, Plan, RowChange, RowCursor, RowQuery, RowRange};
 
 /// Index entries that are read at a time.
 const PAGE: usize = 100;
@@ -244,8 +244,8 @@ impl Auth {
     /// Deletes the index entries of a user's shares.
     async fn share_entries_of(&self, name: &UserName) -> Result<Vec<RowChange>> {
         let mut entries = Vec::new();
-        for cell in self.tables.page(&secrets_page(name, SHARE)).await?.cells {
-            let Some((id, found)) = share::from_cell(&cell)? else { continue };
+        for cell in self.secret_cells(name, SHARE).await?.iter().take(SECRETS) {
+            let Some((id, found)) = share::from_cell(cell)? else { continue };
             entries.extend(found.delete_index(&SecretOwner { user: name.clone(), kind: SecretKind::Share, id }));
         }
         Ok(entries)
@@ -259,19 +259,12 @@ impl Auth {
         kept: Option<SecretId>,
     ) -> Result<Vec<RowChange>> {
         let mut entries = Vec::new();
-        for cell in self.tables.page(&secrets_page(name, family)).await?.cells {
-            let ended = secret::from_cell(&cell)?.filter(|(id, _)| kept != Some(*id));
+        for cell in self.secret_cells(name, family).await?.iter().take(SECRETS) {
+            let ended = secret::from_cell(cell)?.filter(|(id, _)| kept != Some(*id));
             entries.extend(ended.map(|(_, found)| secret::delete_index(found.digest)));
         }
         Ok(entries)
     }
-}
-
-/// The secrets of a user in a family.
-fn secrets_page(name: &UserName, family: &'static str) -> PageQuery {
-    let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-    let (row, unchanged) = (Grantee::User(name.clone()).key(), Vec::new());
-    PageQuery { table: account::TABLE, row, family, from, to, limit: SECRETS, unchanged }
 }
 
 /// As who a user gives: an admin as one of all admins. A token for one directory gives nothing.

@@ -134,14 +134,19 @@ impl Auth {
 
     /// All sessions or tokens of a user, also those that have ended.
     pub(super) async fn stored_secrets(&self, of: &UserName, kind: SecretKind) -> Result<Vec<StoredSecret>> {
+        secrets_in(self.secret_cells(of, kind.family()).await?.iter())
+    }
+
+    /// The cells of a user's secrets of one kind.
+    pub(super) async fn secret_cells(&self, of: &UserName, family: &'static str) -> Result<Vec<Cell>> {
         let (from, to) = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        let (row, family) = (Grantee::User(of.clone()).key(), kind.family());
+        let row = Grantee::User(of.clone()).key();
         let first = PageQuery { table: account::TABLE, row, family, from, to, limit: PAGE, unchanged: Vec::new() };
         let (mut cursor, mut cells) = (CellCursor::new(first), Vec::new());
         while let Some(page) = cursor.next(&self.tables).await? {
             cells.extend(page);
         }
-        secrets_in(cells.iter())
+        Ok(cells)
     }
 
     /// Deletes the sessions, tokens and shares of all users that have ended by themselves. Returns how many.

@@ -1,7 +1,5 @@
 //! Shares: made, found, listed. They are ended as all secrets are.
 
-use std::ops::Bound;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -21,9 +19,9 @@ use crate::schema::secret::{SecretKind, SecretOwner};
 use crate::schema::share::{self, Share, ShareMode, ShareTarget};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
-use crate::table::{CellCursor, Change, Check, ConditionalRow, PageQuery, Plan, Row, RowCursor, RowQuery};
+use crate::table::{Change, Check, ConditionalRow, Plan, Row, RowCursor, RowQuery};
 
-/// Cells or index entries that are read at a time.
+/// Index entries that are read at a time.
 const PAGE: usize = 100;
 
 /// A share to be made.
@@ -108,7 +106,7 @@ impl Auth {
             let authority = this.authority(by).await?;
             let (owner, open) = by.secret().zip(authority.share()).ok_or(AuthError::Unauthorized)?;
             let ShareMode::Read { downloads: Some(limit) } = open.share.mode else { return Ok((Plan::default(), ())) };
-            let counter = share::used_column(owner);
+            let counter = owner.used_column();
             // IMPORTANT: the number that was read decides nothing. Many may be at the last download at once.
             let ConditionalRow { table, row, mut checks, .. } = authority.guard();
             checks.push(Check::fits(counter.clone(), 1, i64::try_from(limit).unwrap_or(i64::MAX)));
@@ -131,14 +129,8 @@ impl Auth {
 
     /// All shares of a user, also those that have ended.
     pub(super) async fn stored_shares(&self, of: &UserName) -> Result<Vec<ListedShare>> {
-        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
-        let (row, family) = (Grantee::User(of.clone()).key(), SHARE);
-        let first = PageQuery { table: account::TABLE, row, family, from, to, limit: PAGE, unchanged: Vec::new() };
-        let (mut cursor, mut cells) = (CellCursor::new(first), Vec::new());
-        while let Some(more) = cursor.next(&self.tables).await? {
-            cells.extend(more.into_iter().map(|cell| (SHARE, cell)));
-        }
-        let row = Row::new(cells);
+        let cells = self.secret_cells(of, SHARE).await?;
+        let row = Row::new(cells.into_iter().map(|cell| (SHARE, cell)).collect());
         let mut found = Vec::new();
         for cell in row.family(SHARE) {
             let Some((id, share)) = share::from_cell(cell)? else { continue };

@@ -19,7 +19,7 @@ use super::secret::{self, SecretDigest, SecretOwner};
 use super::timestamp::Timestamp;
 use super::user_name::UserName;
 use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
-use crate::table::{Cell, Change, Column, RowChange, RowKey, RowRange};
+use crate::table::{Cell, Change, RowChange, RowKey, RowRange};
 
 /// The row keys of the index start with it.
 const BY_TARGET: &[u8] = b"s";
@@ -200,11 +200,6 @@ pub fn owner_of(key: &[u8], qualifier: &[u8]) -> Result<SecretOwner, ValueError>
     Ok(SecretOwner { user, kind: secret::SecretKind::Share, id: SecretId(id) })
 }
 
-/// The counter of a share: downloads, or bytes.
-pub fn used_column(owner: &SecretOwner) -> Column {
-    owner.used_column()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +269,7 @@ mod tests {
         let Change::Put { family, qualifier, value } = share.put(&owner) else { panic!("a put") };
         assert_eq!((family, qualifier.as_ref()), ("share", [b"s".as_slice(), &[6; 16]].concat().as_ref()));
         assert_eq!(from_cell(&Cell { qualifier, value }), Ok(Some((owner.id, share))));
-        let counter = Cell { qualifier: used_column(&owner).qualifier, value: Bytes::from_static(&[0; 8]) };
+        let counter = Cell { qualifier: owner.used_column().qualifier, value: Bytes::from_static(&[0; 8]) };
         assert_eq!(from_cell(&counter), Ok(None));
     }
 }

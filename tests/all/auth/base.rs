@@ -85,17 +85,22 @@ impl Base {
 
     /// On an atomic store, or on one that applies plans step by step.
     pub async fn on(&self, atomic: bool) -> Case {
-        let memory = Arc::new(self.store.clone());
+        Case::on(&self.store, atomic).await
+    }
+}
+
+impl Case {
+    /// On a copy of a store.
+    pub async fn on(store: &Memory, atomic: bool) -> Self {
+        let memory = Arc::new(store.clone());
         let store = if atomic { Stepwise::atomic(memory) } else { Stepwise::new(memory) };
         let fixture = Fixture::on(store, SETTINGS, &[]).await;
         let tables = Tables::new(fixture.store.clone());
         migrate::open(&tables).await.unwrap();
         let rival = Auth::new(fixture.tables.clone(), now);
-        Case { fixture, auth: Auth::new(tables, now), rival }
+        Self { fixture, auth: Auth::new(tables, now), rival }
     }
-}
 
-impl Case {
     /// The drive on the store that the test watches, for this requester.
     pub fn drive(&self, by: &Credential) -> UserDrive {
         self.fixture.drive.for_requester(self.auth.requester(by.clone()))

@@ -1,11 +1,10 @@
 //! `rowdrive check` finds damage of accounts, and mends what follows from them.
 
-use rowdrive::auth::{Credential, NewShare, NewToken, UserChange};
+use rowdrive::auth::{Credential, NewToken, UserChange};
 use rowdrive::check::FindingKind::{
     self, AccountDiffers, AccountIndexEntryMissing, StrayGrant, StrayIndexEntry, StrayShare, Unreadable, UsageDiffers,
 };
 use rowdrive::schema::rights::Right;
-use rowdrive::schema::share::ShareMode;
 use rowdrive::schema::{CF, account, grant, meta, secret, user_name};
 use rowdrive::table::{
     Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowCursor, RowKey, RowQuery, RowRange,
@@ -48,10 +47,7 @@ async fn finds(world: &World, what: &str, kinds: &[FindingKind], is_mended: bool
 }
 
 async fn share(world: &World, by: &Credential, at: &str) -> Credential {
-    let drive = world.drive.for_requester(world.auth.requester(by.clone()));
-    let (chain, target) = drive.share_target(&path(at)).await.unwrap();
-    let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
-    world.auth.make_share(by, &chain, new).await.unwrap().0.credential
+    world.share(by, at, (None, None)).await.unwrap().credential
 }
 
 #[tokio::test]

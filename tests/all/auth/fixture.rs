@@ -4,13 +4,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewToken, NewUser, OldPassword, Permission};
+use rowdrive::auth::{
+    Auth, AuthError, Credential, DirChain, NewSecret, NewShare, NewToken, NewUser, OldPassword, Permission,
+};
 use rowdrive::check::{CheckSummary, Finding};
 use rowdrive::drive::{Drive, Node};
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::account::{Grantee, Quota};
 use rowdrive::schema::rights::{Right, Rights};
+use rowdrive::schema::share::ShareMode;
 use rowdrive::schema::user_name::UserName;
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
 use rowdrive::table::{Outcome, Plan, Store, Tables};
@@ -114,6 +117,20 @@ impl World {
 
     pub async fn token(&self, by: &Credential, new: NewToken) -> Credential {
         self.auth.make_token(by, new).await.unwrap().credential
+    }
+
+    /// A share of a directory or file. `downloads`, and the time in which it ends: none without a limit.
+    pub async fn share(
+        &self,
+        by: &Credential,
+        at: &str,
+        (downloads, ms): (Option<u64>, Option<i64>),
+    ) -> Result<NewSecret, AuthError> {
+        let drive = self.drive.for_requester(self.auth.requester(by.clone()));
+        let (chain, target) = drive.share_target(&path(at)).await.unwrap();
+        let expires = ms.map(|ms| Timestamp::from_ms(now().ms() + ms));
+        let new = NewShare { target, mode: ShareMode::Read { downloads }, expires };
+        Ok(self.auth.make_share(by, &chain, new).await?.0)
     }
 
     pub async fn mkdir(&self, text: &str) -> DirId {

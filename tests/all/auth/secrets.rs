@@ -9,9 +9,9 @@ use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 use super::fixture::{ADMIN, PASSWORD, World, log_in, now, old_password, pass_days, user};
 
 /// Index entries of secrets.
-async fn entries(tables: &Tables) -> usize {
+pub async fn entries(tables: &Tables) -> usize {
     let row_query = RowQuery::families(&["cf"]);
-    let scan = ScanQuery { table: "secret", range: RowRange::all(), row_query, limit: 1_000, reverse: false };
+    let scan = ScanQuery { table: "secret", range: RowRange::all(), row_query, limit: 2_000, reverse: false };
     tables.scan(&scan).await.unwrap().len()
 }
 

@@ -10,16 +10,14 @@ use rowdrive::auth::{Auth, Credential, NewShare, UserChange};
 use rowdrive::content::ContentError;
 use rowdrive::drive::{Drive, DriveError, ListQuery, Node, UserDrive};
 use rowdrive::engines::memory::Memory;
-use rowdrive::migrate;
 use rowdrive::schema::rights::Right::{self, Read, Share};
 use rowdrive::schema::secret::SecretOwner;
 use rowdrive::schema::share::{ShareMode, ShareTarget};
-use rowdrive::table::Tables;
 
-use super::fixture::{World, grantee, now, path};
-use crate::drive::fixture::{Fixture, SETTINGS, run};
+use super::base::Case;
+use super::fixture::{World, grantee, path};
+use crate::drive::fixture::run;
 use crate::drive::model::Op;
-use crate::stepwise::Stepwise;
 
 const TREE: &[Op] = &[Op::Put("/p/a/f", 1), Op::Put("/p/a/d/g", 2), Op::Put("/p/x", 3)];
 
@@ -86,25 +84,7 @@ impl Base {
     }
 
     async fn case(&self, atomic: bool) -> Case {
-        let memory = Arc::new(self.store.clone());
-        let store = if atomic { Stepwise::atomic(memory) } else { Stepwise::new(memory) };
-        let fixture = Fixture::on(store, SETTINGS, &[]).await;
-        let tables = Tables::new(fixture.store.clone());
-        migrate::open(&tables).await.unwrap();
-        let rival = Auth::new(fixture.tables.clone(), now);
-        Case { fixture, auth: Auth::new(tables, now), rival }
-    }
-}
-
-struct Case {
-    fixture: Fixture,
-    auth: Auth,
-    rival: Auth,
-}
-
-impl Case {
-    fn drive(&self, by: &Credential) -> UserDrive {
-        self.fixture.drive.for_requester(self.auth.requester(by.clone()))
+        Case::on(&self.store, atomic).await
     }
 }
 

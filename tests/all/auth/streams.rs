@@ -4,10 +4,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use rowdrive::auth::{Credential, NewShare, NewToken, UserChange};
+use rowdrive::auth::{Credential, NewToken, UserChange};
 use rowdrive::drive::{DriveError, Node, PutOptions, UserDrive, whole_body};
 use rowdrive::schema::rights::Right;
-use rowdrive::schema::share::ShareMode;
 
 use super::fixture::{World, memory, path};
 use crate::drive::fixture::run;
@@ -58,11 +57,6 @@ async fn a_download_breaks_off_within_seconds_of_the_end_of_its_right() {
     let token = world.token(&tom, NewToken::default()).await;
     let drive = |by: &Credential| world.drive.for_requester(world.auth.requester(by.clone()));
     let begun = async |by: &Credential, at: &str| begin(&drive(by), at).await;
-    let pass = async |seconds| {
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(seconds)).await;
-        tokio::time::resume();
-    };
 
     // He may still, also where the directory has moved to, or where nobody else finds the file any more.
     let (all, moved) = (begun(&tom, "/a/b/f").await, begun(&tom, "/a/b/f").await);
@@ -80,7 +74,6 @@ async fn a_download_breaks_off_within_seconds_of_the_end_of_its_right() {
     run(&world.drive, Op::Move("/a/x", "/h", false)).await.unwrap();
     world.mkdir("/a/x").await;
     pass(4).await;
-    let (out, given) = (out, given);
     pass(2).await;
     assert_eq!((rest(given).await, rest(out).await), (Err("404"), Err("404")));
 
@@ -122,9 +115,7 @@ async fn a_download_by_a_share_breaks_off_with_the_share_but_not_by_its_count() 
     let drive = |by: &Credential| world.drive.for_requester(world.auth.requester(by.clone()));
     for at in ["/a", "/a/f"] {
         let share = async |downloads| {
-            let (chain, target) = drive(&tom).share_target(&path(at)).await.unwrap();
-            let new = NewShare { target, mode: ShareMode::Read { downloads: Some(downloads) }, expires: None };
-            let (made, _) = world.auth.make_share(&tom, &chain, new).await.unwrap();
+            let made = world.share(&tom, at, (Some(downloads), None)).await.unwrap();
             world.auth.find_share(&made.text).await.unwrap()
         };
         let (once, ended) = (share(1).await, share(2).await);
@@ -141,9 +132,7 @@ async fn a_download_by_a_share_breaks_off_with_the_share_but_not_by_its_count() 
         assert_eq!(rest(broken).await, Err("401"), "{at}");
     }
     // Its maker may not share any more.
-    let (chain, target) = drive(&tom).share_target(&path("/a")).await.unwrap();
-    let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
-    let (made, _) = world.auth.make_share(&tom, &chain, new).await.unwrap();
+    let made = world.share(&tom, "/a", (None, None)).await.unwrap();
     let share = world.auth.find_share(&made.text).await.unwrap();
     let begun = begin(&drive(&share), "/f").await;
     world.give(&admin, "/a", "tom", &[Right::Read]).await;
