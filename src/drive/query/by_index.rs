@@ -33,6 +33,8 @@ pub struct IndexStrategy<'a> {
     rows: usize,
     /// The last row that the steps so far have passed.
     passed: Option<Bytes>,
+    /// The row of the last file that the page has room for, once that is found.
+    full: Option<RowKey>,
 }
 
 /// Rows that a step has read.
@@ -51,7 +53,7 @@ impl<'a> IndexStrategy<'a> {
 
     /// Along the keys of a folder, which is the scope. It is void without a set that is whole and valid.
     pub fn of_keys(source: &'a QuerySource, rows: IndexRange, keys: SetId) -> Self {
-        // A key seldom leads to no file: so a step reads as many rows as the page has room for.
+        // A key seldom leads to no file: so a step reads as many rows as the page still needs.
         Self { rows: 1, ..Self::over(source, rows, Some(keys)) }
     }
 
@@ -66,6 +68,7 @@ impl<'a> IndexStrategy<'a> {
             work: 0,
             rows: source.rows_per_step,
             passed: None,
+            full: None,
         }
     }
 
@@ -75,6 +78,9 @@ impl<'a> IndexStrategy<'a> {
     }
 
     /// One step: reads some more rows, and takes or verifies them. Returns the page if that was the last step.
+    ///
+    /// A page that is full ends when one file more is found: it has a cursor only if a file follows. Otherwise an empty
+    /// page at the end would tell that there are rows of files that the requester may not read.
     ///
     /// The move epoch is read first, then the index rows, then the directories that they name. If no directory has
     /// moved since that epoch, a path from the cache is the one that the directory had when its index row was read.
@@ -87,10 +93,11 @@ impl<'a> IndexStrategy<'a> {
         // checked here and not at the end of the step before: the other strategy has had its turn since, and could have
         // finished in it.
         if let Some(last) = self.passed.take_if(|_| left == 0) {
-            return self.page.end(Some(last), parse).await;
+            return self.page.end(Some(self.full.take().unwrap_or(last)), parse).await;
         }
         let most = self.source.namespace.limits.files_queried;
-        let limit = (self.page.rows.limit - self.page.nodes.len()).max(self.rows).min(most);
+        let needed = if self.full.is_some() { 1 } else { self.page.rows.limit - self.page.nodes.len() + 1 };
+        let limit = needed.max(self.rows).min(most);
         // IMPORTANT: before the rows are read: verification believes the directory of an index row if no directory has
         // moved since this epoch. An epoch read later would hide a move between the two reads.
         let epoch = self.source.namespace.dir_paths.moves.now();
@@ -125,11 +132,14 @@ impl<'a> IndexStrategy<'a> {
         let verified_all = verified.len() == entries.len();
         keys.truncate(verified.len());
         for (node, key) in verified.into_iter().zip(keys.iter().copied()) {
-            self.bytes += node.as_ref().map_or(0, |node| size_of::<Node>() + node.path().as_str().len());
-            self.page.nodes.extend(node);
+            let Some(node) = node else { continue };
+            if let Some(full) = self.full.take() {
+                return self.end(Some(full), is_page_of_one_instant, parse).await;
+            }
+            self.bytes += size_of::<Node>() + node.path().as_str().len();
+            self.page.nodes.push(node);
             if self.page.nodes.len() == self.page.rows.limit || self.bytes >= PAGE_BYTES {
-                let end = passed.is_none() && rows.last().is_some_and(|(last, _)| last == key);
-                return self.end(Some(key.clone()).filter(|_| !end), is_page_of_one_instant, parse).await;
+                self.full = Some(key.clone());
             }
         }
         self.work += rows.len() + CELLS_OF_A_KEY * asked + reads.done;

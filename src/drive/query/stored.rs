@@ -69,17 +69,17 @@ fn node<'a>(key: &RowKey, row: &'a Row, dir: &'a DirPath) -> Result<NodeRef<'a>>
 /// The page, if it can be taken from the rows as they are.
 pub async fn stored_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Option<StoredFiles>> {
     let ns = &source.namespace;
-    // As many rows as the first step along the index reads, so that both find the same end.
-    let limit = ask.limit.max(source.rows_per_step);
+    // One row more than the page shows: it tells whether a file follows.
+    let limit = ask.limit + 1;
     let has_filter = ask.creator.is_some() || ask.mime.is_some() || !ask.under.as_ref().is_none_or(DrivePath::is_root);
-    if has_filter || limit > ns.limits.files_queried || !ns.tables.is_atomic() {
+    if has_filter || ask.limit > ns.limits.files_queried || !ns.tables.is_atomic() {
         return Ok(None);
     }
     let (table, range, row_query) = (by_time::TABLE, time_range(ask), RowQuery::families(&[CF]));
     // IMPORTANT: before the rows are read: a path that is valid since then is that of the instant of the scan.
     let epoch = ns.dir_paths.moves.now();
     let mut rows = ns.tables.scan(&ScanQuery { table, range, row_query, limit, reverse: ask.ascending }).await?;
-    let is_end = rows.len() < limit && rows.len() <= ask.limit;
+    let is_end = rows.len() <= ask.limit;
     rows.truncate(ask.limit);
     let dir_of = |(_, row): &(RowKey, Row)| index::dir_of(&cell_of(row)?.value);
     let Some(dirs) = rows.iter().map(dir_of).collect::<Option<Vec<_>>>() else { return Ok(None) };

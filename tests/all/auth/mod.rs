@@ -7,6 +7,7 @@
 //! - `races`: two changes at once, in every order of their calls
 //! - `check`: damage of accounts is found and mended
 //! - `decide`: who has which right where, and that a commit is refused once the right has ended
+//! - `sight`: hidden files and the pages of queries
 //! - `streams`: content that is sent only as long as its user may read it
 //! - `base`: a drive with users, copied for each case
 //! - `callers`: caller, operation, object: what each one gets of the drive
@@ -28,6 +29,7 @@ mod races;
 mod secrets;
 mod share_bounds;
 mod share_races;
+mod sight;
 mod streams;
 mod users;
 
@@ -102,6 +104,8 @@ on_every_store! {
         a_commit_of_an_admin_is_refused_once_he_is_none
         a_commit_is_refused_once_the_directory_of_the_right_is_gone
         an_anonymous_commit_is_refused_once_there_is_a_user;
+    sight:
+        hidden_files_change_no_page;
     quotas:
         of_many_uploads_at_once_none_passes_the_quota
         a_quota_lower_than_the_usage_refuses_only_what_adds

@@ -53,8 +53,8 @@ async fn reads(fixture: &Fixture, query: &TimeQuery) -> (usize, Vec<(String, usi
     (fixture.store.calls() - before, page.nodes.into_iter().map(path_and_size).collect())
 }
 
-/// Two reads for the lookup of the folder, some rows of the index, and a read for each file of the page; two for one that
-/// has moved.
+/// Two reads for the lookup of the folder, some rows of the index, and a read for each file of the page and the one after
+/// it; two for one that has moved.
 #[tokio::test]
 async fn a_folder_is_read_once_and_then_the_rows_of_its_files_alone() {
     let fixture = Fixture::atomic(4, &[Op::Put("/b/other", 2)]).await;
@@ -71,7 +71,7 @@ async fn a_folder_is_read_once_and_then_the_rows_of_its_files_alone() {
     let known = async |expected: &[usize]| {
         let (reads, all) = reads(&fixture, &query).await;
         assert_eq!(size(&all), expected);
-        assert!(reads <= 15, "{reads} reads");
+        assert!(reads <= 18, "{reads} reads");
     };
     known(&[3, 3, 3]).await;
     // An upload, a replacement, a delete, and moves into the folder and out of it.
