@@ -133,7 +133,7 @@ impl Tree {
     }
 }
 
-/// A file's attributes and its content, if that is measured. Digests compress no better than those of any content.
+/// The attributes of a file. Digests compress no better than those of any content.
 pub fn attributes(modified: i64) -> Attributes {
     Attributes {
         size: 0,

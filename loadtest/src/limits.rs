@@ -87,7 +87,7 @@ pub async fn run(folder: &Path, args: &[String], stop: &Stop, mut keep: impl FnM
         }
     }
     bar.finish_and_clear();
-    stop.go_on()?;
+    stop.check()?;
     let status = running.0.wait()?;
     ensure!(status.success(), "{}", if why.is_empty() { format!("limits.py: {status}") } else { why });
     Ok(())

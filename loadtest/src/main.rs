@@ -68,7 +68,7 @@ async fn run_command(options: Options) -> Result<()> {
             std::process::exit(130);
         }
     });
-    let (report, folder, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.all().await;
+    let (report, folder, ended) = Run::new(&options, scratch, progress::Stop(stopped))?.run_to_end().await;
     if let Some(report) = report {
         let _ = writeln!(std::io::stdout(), "{}", report::text::render(&report, folder.as_deref()));
     }

@@ -39,7 +39,7 @@ pub struct Options {
     #[arg(long, global = true)]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    whole: LayoutOptions,
+    without_command: LayoutOptions,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -91,10 +91,10 @@ impl Options {
         self.size.unwrap_or(if self.quick { 5_000 } else { 100_000 })
     }
 
-    /// How the layouts are compared, with their stores in `folder`; none if it is not their turn.
+    /// How the layouts are compared, with their stores in `folder`; none if the command does not ask for it.
     pub fn comparison(&self, folder: &Path) -> Option<comparison::Options> {
         let of = match &self.command {
-            None => &self.whole,
+            None => &self.without_command,
             Some(Command::Layouts(own)) => own,
             Some(Command::Limits { .. }) => return None,
         };
@@ -114,8 +114,8 @@ impl Options {
         })
     }
 
-    /// The arguments of the script that measures the server; none if it is not its turn.
-    pub fn limits(&self) -> Option<Vec<String>> {
+    /// The arguments of the script that measures the server; none if the command does not ask for it.
+    pub fn script_arguments(&self) -> Option<Vec<String>> {
         let mut args: Vec<String> = match &self.command {
             None if !self.quick => vec!["--rounds=3".into(), "--seconds=0.5".into()],
             Some(Command::Limits { peers: true }) => vec!["--peers".into()],

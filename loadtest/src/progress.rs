@@ -13,7 +13,7 @@ pub struct Stop(pub watch::Receiver<bool>);
 
 impl Stop {
     /// An error once the user has asked for the end.
-    pub fn go_on(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if *self.0.borrow() {
             bail!("interrupted");
         }

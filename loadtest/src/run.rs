@@ -18,7 +18,7 @@ use crate::machine;
 use crate::options::{Options, SCRATCH};
 use crate::progress::{Stop, bar, say};
 use crate::regions;
-use crate::report::folder::{Folder, locked};
+use crate::report::folder::{Folder, try_lock};
 use crate::report::model::{Meta, Report};
 
 /// A report that grows, and where it is written.
@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
         let stores = File::open(scratch.path())?;
         stores.lock()?;
         room(scratch.path(), options)?;
-        if let Some(args) = options.limits() {
+        if let Some(args) = options.script_arguments() {
             limits::check(scratch.path(), &args)?;
         }
         let layouts = options.comparison(scratch.path());
@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
     }
 
     /// The report, none if nothing was measured; its folder, none if it is not written; and why it is not whole.
-    pub async fn all(mut self) -> (Option<Report>, Option<PathBuf>, Result<()>) {
+    pub async fn run_to_end(mut self) -> (Option<Report>, Option<PathBuf>, Result<()>) {
         let ended = self.parts().await;
         self.report.meta.complete = ended.is_ok();
         if let Err(error) = &ended {
@@ -92,10 +92,10 @@ impl<'a> Run<'a> {
     }
 
     async fn regions(&mut self, asked: Vec<String>) -> Result<()> {
-        self.stop.go_on()?;
+        self.stop.check()?;
         let title = bar("hot spots")?;
         let (files, seed) = (self.options.files(), self.options.seed);
-        let counted = move || regions::all(files, seed, |layout| asked.iter().any(|asked| asked == layout));
+        let counted = move || regions::simulate(files, seed, |layout| asked.iter().any(|asked| asked == layout));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
         write(&mut self.report, self.start, &mut self.out)
@@ -109,8 +109,8 @@ impl<'a> Run<'a> {
     }
 
     async fn limits(&mut self) -> Result<()> {
-        self.stop.go_on()?;
-        let Some(args) = self.options.limits() else { return Ok(()) };
+        self.stop.check()?;
+        let Some(args) = self.options.script_arguments() else { return Ok(()) };
         let (scratch, stop) = (self.scratch.path().to_owned(), self.stop.clone());
         limits::run(&scratch, &args, &stop, |found| {
             match found {
@@ -135,7 +135,7 @@ fn write(report: &mut Report, start: Instant, out: &mut Folder) -> Result<()> {
 fn tell_of_others(scratch: &Path) {
     for other in scratch.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten() {
         let is_folder = other.file_type().is_ok_and(|of| of.is_dir());
-        if is_folder && other.file_name().to_string_lossy().starts_with(SCRATCH) && locked(&other.path()).is_ok() {
+        if is_folder && other.file_name().to_string_lossy().starts_with(SCRATCH) && try_lock(&other.path()).is_ok() {
             say(format_args!("{} is left of a run that was killed: remove it", other.path().display()));
         }
     }
@@ -150,7 +150,7 @@ fn room(folder: &Path, options: &Options) -> Result<()> {
     let layouts = options.comparison(folder).map_or(1, |of| of.kinds.len() as u64);
     let files = u64::from(options.files());
     let cached = (files * BYTES_A_FILE * 2).min(options.memory as u64);
-    let with_content = options.limits().map_or(0, |_| BYTES_WITH_CONTENT);
+    let with_content = options.script_arguments().map_or(0, |_| BYTES_WITH_CONTENT);
     let memory = Meminfo::current()?.mem_available.unwrap_or(u64::MAX);
     let disk = comparison::free_space(folder)?;
     for (what, free, needed, instead) in [

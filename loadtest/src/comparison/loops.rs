@@ -38,7 +38,7 @@ pub fn slow(loop_length: Duration) -> Duration {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pacing {
-    /// When the one client has the answer to its last one.
+    /// One client sends a request when it has the answer to the one before.
     One,
     /// The same with [`Options::clients`].
     Many,
@@ -72,7 +72,7 @@ impl Loop {
 pub struct Found {
     /// Whether a request takes longer than [`slow`]. The first round decides it, so that all rounds are alike.
     pub is_slow: Option<bool>,
-    /// Whether the requests of a round ended before its loops did: then it does not count, and no more are measured.
+    /// Whether the requests of a round ended before its loops did: then that round does not count, and no round follows.
     pub ran_out: bool,
     rounds: usize,
     /// In the order of the rounds. One client alone sends slow requests; at a set rate a layout that is too slow for it has
@@ -98,7 +98,7 @@ impl Found {
         }
     }
 
-    /// Of all rounds or none: a layout that can hardly hold a rate would be told by its best rounds alone.
+    /// Of all rounds or none: a layout that can hardly hold a rate would be judged by its best rounds alone.
     fn of(&self, pacing: &Pacing) -> Option<Figures> {
         let loops = self.loops.get(pacing).filter(|loops| loops.len() == self.rounds)?;
         let mut all = loops.first()?.clone();
@@ -120,7 +120,7 @@ impl Found {
     }
 }
 
-/// The requests of a round, which the clients of all its loops take from: each is sent once, when it is polled.
+/// The clients of a round's loops. They take from the same requests: each is sent once, when it is polled.
 pub struct Clients<'a> {
     pub options: &'a Options,
     pub stop: &'a Stop,
@@ -135,15 +135,15 @@ impl Clients<'_> {
     /// that is not counted; then a loop of each of `pacings`. A round whose requests run out adds nothing to `found`.
     pub async fn measure(&self, pacings: &[Pacing], found: &mut Found) -> Result<()> {
         let length = self.options.loop_length;
-        // Only the last probe counts: the first ones are cold.
+        // The quickest probe decides whether requests are slow. The last one is measured: those before it are cold.
         let cold = self.run(Pacing::One, Duration::ZERO, PROBES - 1).await?;
         let mut probe = self.run(Pacing::One, Duration::ZERO, 1).await?;
         if probe.latencies.is_empty() {
             found.ran_out = true;
             return Ok(());
         }
-        let least = Duration::from_micros(cold.latencies.min().min(probe.latencies.min()));
-        let is_slow = *found.is_slow.get_or_insert(least > slow(length));
+        let quickest = Duration::from_micros(cold.latencies.min().min(probe.latencies.min()));
+        let is_slow = *found.is_slow.get_or_insert(quickest > slow(length));
         let mut loops = BTreeMap::new();
         if is_slow || *pacings == [Pacing::One] {
             let spent = Duration::from_secs_f64(probe.seconds);
@@ -178,7 +178,7 @@ impl Clients<'_> {
         Ok(())
     }
 
-    /// Sends requests that are not counted. Slow ones are left out after the first few.
+    /// Sends requests that are not counted; only a few, if each takes longer than [`SLOW`].
     pub async fn warm_up(&self) -> Result<()> {
         let probe = self.run(Pacing::One, Duration::ZERO, PROBES).await?;
         if Duration::from_micros(probe.latencies.min()) < SLOW {
@@ -204,7 +204,7 @@ impl Clients<'_> {
             }
         }
         let seconds = start.elapsed().as_secs_f64();
-        self.stop.go_on()?;
+        self.stop.check()?;
         let work = self.meter.read()?.zip(&before, |after, before| after - before);
         let latencies = lock(&all).clone();
         Ok(Loop { seconds, latencies, work })
@@ -220,7 +220,7 @@ impl Clients<'_> {
                 // One request is enough if it takes long.
                 let is_early =
                     |done| done == 0 || start.elapsed() < if done < least { LONG.max(length) } else { length };
-                while is_early(own.len()) && stop.go_on().is_ok() {
+                while is_early(own.len()) && stop.check().is_ok() {
                     let Some(request) = lock(&requests).next() else { break };
                     let wanted = Instant::now();
                     // Many clients share few threads. The others have their turn here, and the wait is part of the
@@ -244,7 +244,7 @@ impl Clients<'_> {
             let (start, mut running) = (Instant::now(), JoinSet::new());
             // All that are due in a millisecond begin at its end.
             let due = (0..).map(|n| Duration::from_millis(n * 1_000 / u64::from(rate) + 1));
-            for due in due.take_while(|due| *due <= length && stop.go_on().is_ok()) {
+            for due in due.take_while(|due| *due <= length && stop.check().is_ok()) {
                 std::thread::sleep(due.saturating_sub(start.elapsed()));
                 let Some(request) = lock(&requests).next() else { break };
                 let (all, wanted) = (all.clone(), start + due);

@@ -111,7 +111,7 @@ impl Part<'_> {
         // Each round uses other files, in another order.
         let seed = options.seed ^ (number as u64) << 32;
         let inputs = Arc::new(Inputs::new(self.tree.clone(), seed, self.content.clone(), options.clients)?);
-        // Or the first operations would measure how quickly each store fills its cache.
+        // Otherwise the first operations would measure how quickly each store fills its cache.
         say("warming up");
         for store in stores.iter_mut() {
             store.open(self, copies, &inputs).await?;

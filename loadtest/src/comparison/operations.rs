@@ -116,7 +116,7 @@ const OVERWRITE: Operation = operation("overwrite", BOTH, |i, n| {
 
 /// There and back again. With too few files nothing is moved back: the first move may still be under way.
 const MOVE_FILE: Operation = operation("move_file", BOTH, |i, n| {
-    let files = &i.free.0;
+    let (files, _to_delete) = &i.free;
     let here = any(files, n).filter(|_| n < files.len() || files.len() > RESTING)?;
     let there = format!("{HOME}/moved-{}", here.replace('/', "-"));
     rename(n / files.len(), here, there)
@@ -157,8 +157,7 @@ pub struct Inputs {
     years: Vec<String>,
     /// Names in the largest folder but for its last page.
     page_starts: Vec<String>,
-    /// Files to move and files to delete, each once: a file that has moved is not where it was. The folders that are
-    /// renamed stay whole.
+    /// Files to move, and other files to delete: none of the folders that are renamed, so that these stay whole.
     free: (Vec<String>, Vec<String>),
     /// When the files were modified, in order.
     times: Vec<i64>,

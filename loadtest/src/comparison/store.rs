@@ -184,7 +184,7 @@ async fn read_all(db: &Path, tables: &Tables, stop: &Stop) -> Result<()> {
         let row_query = RowQuery::families(&[if is_wide { CF } else { family }]);
         let mut rows = RowCursor::new(table, RowRange::all(), row_query, LOAD);
         while let Some(some) = rows.next(tables).await? {
-            stop.go_on()?;
+            stop.check()?;
             for (row, _) in some.into_iter().filter(|_| is_wide) {
                 let (from, to) = (Bound::Unbounded, Bound::Unbounded);
                 let first = PageQuery { table, row, family, from, to, limit: LOAD, unchanged: Vec::new() };
@@ -206,7 +206,7 @@ async fn fill(layout: &dyn Layout, name: &str, part: &Part<'_>) -> Result<u64> {
     }
     let mut stored = 0;
     for files in tree.files.chunks(LOAD) {
-        stop.go_on()?;
+        stop.check()?;
         let new = files.iter().map(|one| file(tree.path(one), one.modified, content.clone()));
         stored += layout.load(&new.collect::<Vec<_>>(), options.clients).await?;
         title.inc(files.len() as u64);
@@ -227,7 +227,7 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
             std::fs::hard_link(&old, &new)?;
         } else {
             std::fs::copy(&old, &new)?;
-            // Or the first sync of the round would write it.
+            // Otherwise the first sync of the round would write it.
             std::fs::File::open(&new)?.sync_all()?;
         }
     }
@@ -257,7 +257,7 @@ fn compact(folder: &Path) -> Result<DiskUsage> {
     let names: Vec<String> = families.iter().map(|family| family.name().to_owned()).collect();
     let db = DB::open_cf_descriptors(&options, folder, families)?;
     let mut usage = DiskUsage::default();
-    // Or the next to open it rewrites its files, while it is measured.
+    // Otherwise the next to open it rewrites its files, while it is measured.
     let mut whole = CompactOptions::default();
     whole.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
     for name in names {

@@ -81,7 +81,8 @@ impl Table {
         Ok(self.tables.scan(&last).await?.pop().map(|(key, _)| key))
     }
 
-    /// Shows rows of a range in the order of their keys, so many at a time, until `see` returns none or a later start.
+    /// Shows rows of a range in the order of their keys, so many at a time, until `see` returns [`Next::Nothing`]. After a
+    /// [`Next::Leap`] it goes on at a later key.
     pub async fn scan(
         &self,
         mut range: RowRange,

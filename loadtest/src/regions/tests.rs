@@ -166,7 +166,7 @@ fn the_spread_of_windows_by_hand() {
 /// What decides of 20,000 files, 400 a second, with the range that each ratio has: 1.36 is chance, 16 is one region.
 #[test]
 fn the_rows_that_decide() {
-    let (imports, hot_spots) = all(20_000, 1, |_| true).unwrap();
+    let (imports, hot_spots) = simulate(20_000, 1, |_| true).unwrap();
     let name = |spot: &HotSpot| format!("{}|{}|{}|{}|{}", spot.load, spot.layout, spot.table, spot.remedy, spot.splits);
     let by_name: BTreeMap<String, &HotSpot> = hot_spots.iter().map(|spot| (name(spot), spot)).collect();
     assert_eq!((by_name.len(), hot_spots.len()), (155, 155));
@@ -209,7 +209,7 @@ fn the_rows_that_decide() {
 
 #[test]
 fn a_run_repeats_with_its_seed_and_differs_with_another() {
-    let [once, twice, other] = [1, 1, 2].map(|seed| all(1_000, seed, |_| true).unwrap());
+    let [once, twice, other] = [1, 1, 2].map(|seed| simulate(1_000, seed, |_| true).unwrap());
     assert!(once == twice && other.0["uuid"]["file"] != once.0["uuid"]["file"]);
     assert!(LAYOUTS.iter().all(|(layout, tables)| once.0[*layout].len() == tables.len()));
 }

@@ -30,10 +30,10 @@ impl Folder {
     pub fn lock(dir: &Path) -> Result<Self> {
         let failed = || format!("cannot write a report into {}: name another folder with --out", dir.display());
         std::fs::create_dir_all(dir).with_context(failed)?;
-        let lock = locked(dir)?;
+        let lock = try_lock(dir)?;
         let open = Path::new("/proc/self/fd").join(lock.as_raw_fd().to_string());
         unfinished(&open, &[]).with_context(failed)?;
-        aside(&open).with_context(failed)?;
+        earlier(&open).with_context(failed)?;
         Ok(Self { open, written: BTreeSet::new(), _lock: lock })
     }
 
@@ -53,7 +53,7 @@ impl Folder {
             let failed = || format!("cannot write {name} into {}: is there room, and may you?", self.path().display());
             let file = unfinished(&self.open, &content).with_context(failed)?;
             if self.written.is_empty() {
-                moved = set_aside(&self.open).with_context(failed)?;
+                moved = move_earlier(&self.open).with_context(failed)?;
             }
             let (to, is_own) = (self.open.join(&name), self.written.contains(&name));
             let put = if is_own { file.persist(to) } else { file.persist_noclobber(to) };
@@ -65,15 +65,15 @@ impl Folder {
 }
 
 /// A folder, locked until the file is closed. Fails if another run has locked it.
-pub fn locked(folder: &Path) -> Result<File> {
+pub fn try_lock(folder: &Path) -> Result<File> {
     let lock = File::open(folder)?;
-    ensure!(lock.try_lock().is_ok(), "{} is in use by another run: name another --out", folder.display());
+    ensure!(lock.try_lock().is_ok(), "{} is in use by another run: name another folder", folder.display());
     Ok(lock)
 }
 
 /// The folder that the report in a folder moves to: its time; none if there is no file of a report. This program's
 /// `report.json` has `hot_spots` and `meta.started`. Fails if a file of others has a name of the report's, here or there.
-fn aside(dir: &Path) -> Result<Option<String>> {
+fn earlier(dir: &Path) -> Result<Option<String>> {
     let (is_there, json) = (|path: &Path| path.symlink_metadata().is_ok(), dir.join("report.json"));
     let json = if json.is_file() { std::fs::read(json)? } else { Vec::new() };
     let json: Value = serde_json::from_slice(&json).unwrap_or_default();
@@ -88,8 +88,8 @@ fn aside(dir: &Path) -> Result<Option<String>> {
 }
 
 /// Moves the files of an earlier report, `report.json` last: a move that was cut off goes on with the next one.
-fn set_aside(dir: &Path) -> Result<Option<PathBuf>> {
-    let Some(to) = aside(dir)?.map(|aside| dir.join(aside)) else { return Ok(None) };
+fn move_earlier(dir: &Path) -> Result<Option<PathBuf>> {
+    let Some(to) = earlier(dir)?.map(|aside| dir.join(aside)) else { return Ok(None) };
     std::fs::create_dir_all(&to)?;
     for (name, _) in files(&Report::default())?.iter().filter(|(name, _)| dir.join(name).exists()) {
         std::fs::rename(dir.join(name), to.join(name))?;

@@ -21,7 +21,7 @@ pub const ALL_TABLES: &str = "all tables";
 pub struct Report {
     pub meta: Meta,
     pub layouts: BTreeMap<String, BTreeMap<String, Measured>>,
-    /// By layout, then by table: where the writes of one import fall, in regions split at quantiles of their keys.
+    /// By layout, then by table: where the requests of one import fall, in regions split at quantiles of their keys.
     pub regions: BTreeMap<String, BTreeMap<String, Spread>>,
     pub hot_spots: Vec<HotSpot>,
     pub costs: BTreeMap<String, Costs>,
@@ -134,7 +134,7 @@ pub struct Spread {
     pub hottest_per_second: f64,
     /// Median over windows of a second: requests of the hottest region divided by the mean of all.
     pub hottest_over_mean: f64,
-    /// What that is by chance alone, when each request falls on any region: no layout does better.
+    /// What that is by chance alone, when each request falls on a random region.
     pub floor: f64,
     /// [`hottest_over_mean`](Self::hottest_over_mean) of the worst window.
     pub worst: f64,
@@ -167,7 +167,7 @@ pub struct HotSpot {
     /// Files imported, or reads, a second.
     pub rate: f64,
     /// Row keys or ranges that a reader of this very table asks for to get one row, to list one folder, and to scan one
-    /// range of keys, as a period; none where the table answers no such question.
+    /// range of keys, as a period; none where the table answers no such question, or is read whole for it.
     pub get: Option<u32>,
     pub list: Option<u32>,
     pub scan: Option<u32>,

@@ -42,7 +42,7 @@ pub struct Nodes {
     key: Key,
     /// The last id that was counted.
     last: AtomicU64,
-    /// The row ids that a client knows which makes directories and then loads files into them.
+    /// The row ids of the directories that were made for the load, by their paths.
     loaded: Mutex<HashMap<String, Bytes>>,
 }
 
