@@ -92,6 +92,8 @@ impl Tls {
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let mut config = config.map_err(TlsError::Setup)?.with_no_client_auth().with_cert_resolver(current.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        // The order of the provider, the strongest first, and not that of the client.
+        config.ignore_client_order = true;
         Ok(Self { files, seen: Mutex::new(seen), current, acceptor: Arc::new(config).into() })
     }
 

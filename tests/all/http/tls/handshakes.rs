@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rowdrive::http::Limits;
+use rustls::crypto::aws_lc_rs;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ALL_VERSIONS, ProtocolVersion};
 use tokio::io::AsyncWriteExt;
@@ -22,6 +23,23 @@ async fn a_request_is_answered_by_tls_1_2_and_1_3() {
         stream.write_all(request).await.unwrap();
         let answer = rest(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\r\n\r\nok"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_server_chooses_the_cipher_whatever_the_order_of_the_client_is() {
+    let server = serve_with(Limits::default()).await;
+    for version in [&TLS12, &TLS13] {
+        let mut chosen = Vec::new();
+        for is_reversed in [false, true] {
+            let mut provider = aws_lc_rs::default_provider();
+            if is_reversed {
+                provider.cipher_suites.reverse();
+            }
+            let stream = server.connect_with(provider, HTTP1, &[version]).await.unwrap();
+            chosen.push(stream.get_ref().1.negotiated_cipher_suite().unwrap().suite());
+        }
+        assert_eq!(chosen[0], chosen[1]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prometheus_client::registry::Registry;
 use rowdrive::http::{Limits, Options, Service, Tls};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::ServerName;
 use rustls::{ALL_VERSIONS, ClientConfig, SupportedProtocolVersion};
 use tempfile::TempDir;
@@ -69,8 +69,17 @@ impl SecureServer {
         protocols: &[&[u8]],
         versions: &[&'static SupportedProtocolVersion],
     ) -> std::io::Result<TlsStream<TcpStream>> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
+        self.connect_with(aws_lc_rs::default_provider(), protocols, versions).await
+    }
+
+    /// The same, by what this provider offers.
+    pub async fn connect_with(
+        &self,
+        provider: CryptoProvider,
+        protocols: &[&[u8]],
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let config = ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(versions).unwrap();
         let mut config = config.with_root_certificates(self.ca.roots()).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let name = ServerName::try_from("localhost").unwrap();
