@@ -332,6 +332,8 @@ pub struct ShareJson {
     pub user: String,
     #[schema(value_type = String, example = "read")]
     pub mode: ShareModeJson,
+    /// Whether the link asks for one.
+    pub password: bool,
     #[schema(required, format = DateTime)]
     pub expires: Option<String>,
     /// How many downloads are left. Null: no limit.
@@ -365,6 +367,9 @@ pub struct ShareRequest {
     pub path: String,
     #[schema(value_type = String, example = "read")]
     pub mode: ShareModeJson,
+    /// What the link asks for: 8 characters to 1,024 bytes. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
     /// Absent: it does not end by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]

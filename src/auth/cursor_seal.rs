@@ -1,32 +1,20 @@
 //! Seals the cursors of users and of shares. A page may end at a file that its user may not see, so a cursor must not show
-//! its position. What proves that a share's password was right is sealed likewise.
-//!
-//! AES-256-GCM-SIV (RFC 8452) with a random nonce: one that comes twice by chance shows no more than that two cursors of
-//! one scope are equal. The key is made with the first user, and stays.
-
-use std::sync::{Arc, OnceLock};
-
-use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+//! its position.
 
 use super::Auth;
 use super::authority::Credential;
-use super::error::{AuthError, Result};
-use super::random::{RandomError, random};
-use crate::schema::{CF, meta};
-use crate::table::Change;
+use super::error::Result;
+use super::seal::SealKey;
 
 /// Positions are filled up to a multiple of so many bytes, so that their length shows nothing of most names.
 const STEP: usize = 64;
 /// Ends a position before it is filled up with zeros (ISO/IEC 7816-4).
 const END: u8 = 0x80;
 
-/// The key of the cursors of a store, once it was read.
-pub type KnownCursorKey = Arc<OnceLock<Arc<RandomizedNonceKey>>>;
-
 /// Seals the cursors of one user, or of one share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CursorSeal {
-    key: Arc<RandomizedNonceKey>,
+    key: SealKey,
     /// The name of the user, or the id of the share after a slash, which no name has.
     holder: String,
 }
@@ -39,54 +27,38 @@ impl Auth {
             Some(share) => format!("/{}", share.id.0),
             None => user.as_str().to_owned(),
         };
-        let key = match self.cursor_key.get() {
-            Some(known) => known.clone(),
-            None => {
-                let stored = self.tables.cell(meta::TABLE, meta::USERS, CF, meta::CURSOR_KEY).await?;
-                let key = meta::decode_cursor_key(&stored.ok_or(AuthError::Unauthorized)?)?;
-                let cipher = RandomizedNonceKey::new(&AES_256_GCM_SIV, &key).map_err(RandomError::new)?;
-                self.cursor_key.get_or_init(|| Arc::new(cipher)).clone()
-            }
-        };
-        Ok(Some(CursorSeal { key, holder }))
+        Ok(Some(CursorSeal { key: self.seal_key().await?, holder }))
     }
 }
 
-/// A new key, stored with the first user.
-pub(super) fn put_cursor_key() -> Result<Change> {
-    Ok(Change::put(CF, meta::CURSOR_KEY, meta::encode_cursor_key(&random()?)))
-}
-
 impl CursorSeal {
-    /// `scope`: what the cursor is of, of one length always; it opens for nothing else.
+    /// `scope`: what the cursor is of, a hash; it opens for nothing else.
     pub fn seal(&self, scope: &[u8], position: &[u8]) -> Result<Vec<u8>> {
-        let mut sealed = [position, &[END]].concat();
-        sealed.resize(sealed.len().next_multiple_of(STEP), 0);
-        let nonce = self.key.seal_in_place_append_tag(self.context(scope), &mut sealed).map_err(RandomError::new)?;
-        Ok([nonce.as_ref().as_slice(), &sealed].concat())
+        let mut filled = [position, &[END]].concat();
+        filled.resize(filled.len().next_multiple_of(STEP), 0);
+        self.key.seal(self.context(scope), filled)
     }
 
     /// The position; none if it is not of this scope and this user.
     pub fn open(&self, scope: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
-        let (nonce, mut sealed) = (Nonce::try_assume_unique_for_key(nonce).ok()?, sealed.to_vec());
-        let filled = self.key.open_in_place(nonce, self.context(scope), &mut sealed).ok()?;
+        let filled = self.key.open(self.context(scope), sealed)?;
         let end = filled.iter().rposition(|byte| *byte == END)?;
         filled.get(..end).map(<[u8]>::to_vec)
     }
 
-    fn context(&self, scope: &[u8]) -> Aad<Vec<u8>> {
-        Aad::from([scope, self.holder.as_bytes()].concat())
+    fn context(&self, scope: &[u8]) -> Vec<u8> {
+        [scope, self.holder.as_bytes()].concat()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::aead::NONCE_LEN;
+
     use super::*;
 
     fn seal(key: u8, user: &str) -> CursorSeal {
-        let key = Arc::new(RandomizedNonceKey::new(&AES_256_GCM_SIV, &[key; 32]).unwrap());
-        CursorSeal { key, holder: user.to_owned() }
+        CursorSeal { key: SealKey::new(&[key; 32]).unwrap(), holder: user.to_owned() }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
+//! - `share_login`: the passwords of shares; `seal`: what clients keep for the server, `cursor_seal`: cursors among that
 //! - `verifier`: the passwords that clients send. `remembered`: those that were right within a minute; `slowdown`: wrong
 //!   ones, and `sender`: of whom; `hash_queue`: Argon2 a few at a time
 //! - [`error`]: why something is not allowed
@@ -34,9 +35,11 @@ pub mod random;
 mod remembered;
 pub mod requester;
 mod reset_admin;
+mod seal;
 mod secret_bounds;
 mod secrets;
 mod sender;
+mod share_login;
 mod shares;
 mod slowdown;
 mod usage;
@@ -52,6 +55,7 @@ pub use grants::GrantOnDir;
 pub use new_user::{NewUser, PreparedUser};
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
+pub use share_login::{SHARE_LOGIN_SECONDS, ShareLogin};
 pub use shares::{ListedShare, NewShare};
 pub use usage::Limited;
 pub use users::{OldPassword, QuotaChange, User, UserChange};
@@ -66,8 +70,8 @@ use crate::schema::meta;
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::{self, UserName};
 use crate::table::{RowQuery, Tables};
-use cursor_seal::KnownCursorKey;
 use first_user::KnownUsers;
+use seal::KnownSealKey;
 use verifier::Verifier;
 
 /// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone.
@@ -79,7 +83,7 @@ pub struct Auth {
     verifier: Verifier,
     clock: fn() -> Timestamp,
     known: Arc<KnownUsers>,
-    cursor_key: KnownCursorKey,
+    seal_key: KnownSealKey,
 }
 
 impl Auth {
@@ -90,7 +94,7 @@ impl Auth {
             verifier: Verifier::new(Budget::unlimited()),
             clock,
             known: Arc::default(),
-            cursor_key: Arc::default(),
+            seal_key: Arc::default(),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::Auth;
 use super::authority::{Authority, Credential, no_users};
-use super::cursor_seal::put_cursor_key;
 use super::error::{AuthError, Result};
 use super::guards;
+use super::seal::put_seal_key;
 use super::users::{User, key, put_admins};
 use crate::schema::account::{self, Grantee, PasswordHash, Profile, Quota, Stamp, Usage};
 use crate::schema::grant::{Giver, Grant};
@@ -102,10 +102,7 @@ impl Auth {
         match maker {
             None => {
                 self.known.begin_first();
-                guards::add_all(
-                    plan,
-                    [ConditionalRow { changes: vec![put_admins(1), put_cursor_key()?], ..no_users() }],
-                );
+                guards::add_all(plan, [ConditionalRow { changes: vec![put_admins(1), put_seal_key()?], ..no_users() }]);
             }
             Some(admin) => {
                 if self.known_name(name.as_str()).await?.is_some() {

@@ -71,6 +71,11 @@ pub(super) fn is_right(password: Option<&str>, stored: Option<&PasswordHash>) ->
     }
 }
 
+/// Whether a password may be set.
+pub fn check(password: &str) -> Result<()> {
+    allowed(password).map(|_| ())
+}
+
 /// The password in the form that is hashed. No other one was ever set, and nobody can make the server hash a longer one.
 pub(super) fn allowed(password: &str) -> Result<String> {
     // Normalisation takes time with the length: at most 3 bytes become 1.

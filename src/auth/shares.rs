@@ -1,5 +1,7 @@
 //! Shares: made, found, listed. They are ended as all secrets are.
 
+use std::fmt;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -25,7 +27,7 @@ use crate::table::{Change, Check, ConditionalRow, Plan, Row, RowCursor, RowQuery
 const PAGE: usize = 100;
 
 /// A share to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NewShare {
     /// What it is of.
     pub target: ShareTarget,
@@ -33,6 +35,15 @@ pub struct NewShare {
     pub mode: ShareMode,
     /// From when on it is not valid.
     pub expires: Option<Timestamp>,
+    /// What a stranger needs beside the link; none: nothing.
+    pub password: Option<String>,
+}
+
+/// No password appears in a log.
+impl fmt::Debug for NewShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewShare").field("target", &self.target).field("mode", &self.mode).finish_non_exhaustive()
+    }
 }
 
 /// A share in a list.
@@ -52,7 +63,7 @@ impl Auth {
     /// Makes a share. `chain`: the directories down to the one that it is of; of a file down to its parent.
     ///
     /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
-    /// [`AuthError::TooManyShares`].
+    /// [`AuthError::TooManyShares`]. [`AuthError::Password`] if the password is not allowed.
     /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he shares.
     pub async fn make_share(
         &self,
@@ -63,9 +74,13 @@ impl Auth {
         let text = URL_SAFE_NO_PAD.encode(random::<20>()?);
         let user = by.user().ok_or(AuthError::Forbidden)?.clone();
         let owner = SecretOwner { user, kind: SecretKind::Share, id: SecretId::random() };
-        let NewShare { target, mode, expires } = new;
+        let NewShare { target, mode, expires, password } = new;
+        let password = match password {
+            Some(password) => Some(self.verifier.hash(&password, by.user()).await?),
+            None => None,
+        };
         let (digest, created) = (digest_of(&text), (self.clock)());
-        let share = Share { digest, target, mode, created, expires, password: None };
+        let share = Share { digest, target, mode, created, expires, password };
         let (this, owner, share) = (self, &owner, &share);
         self.until_committed(|| async move {
             let authority = this.authority(by).await?;

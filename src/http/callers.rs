@@ -9,12 +9,21 @@ use axum::http::Method;
 pub enum Callers {
     /// Everyone. No credential is read, and the answer tells nothing of the drive.
     Everyone,
-    /// Everyone who knows the secret of a share, which is in the path. No other credential counts.
-    Share,
+    /// Everyone who knows the secret of a share, which is in the path. No other credential counts but its password.
+    Share(ShareUse),
     /// Every user, with any credential that is valid.
     Users,
     /// Admins, with a credential that may do all that they may.
     Admins,
+}
+
+/// What a route below a link is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareUse {
+    /// To get to the page of the share, and to send its password: nobody needs the password before.
+    Enter,
+    /// What the share shows.
+    Content,
 }
 
 /// The callers of all routes.

@@ -30,7 +30,7 @@ mod serve;
 mod server;
 mod share_uses;
 
-pub use callers::Callers;
+pub use callers::{Callers, ShareUse};
 pub use first_user::{FirstUserSecret, remove as remove_first_user_secret};
 pub use options::{ANY_HOST, Limits, Options, ProxyNet};
 pub use router::{router, routes};

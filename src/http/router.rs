@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use super::app::{App, SharedState, UNPACKING, tars};
-use super::callers::{Callers, CallersOfRoutes};
+use super::callers::{Callers, CallersOfRoutes, ShareUse};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
 use super::options::Options;
@@ -29,7 +29,7 @@ use super::response::problem::Problem;
 use super::routes::pattern;
 use super::routes::{
     by_name, by_share, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session,
-    sessions, shares, stat, swagger_ui, tokens, upload, users,
+    sessions, share_login, shares, stat, swagger_ui, tokens, upload, users,
 };
 use super::share_uses::ShareUses;
 use crate::api::problem::ProblemKind;
@@ -213,11 +213,12 @@ impl Table {
         );
         self.route(pattern::SHARES, shares)
             .route(pattern::SHARES_ID, Methods::default().on(Method::DELETE, Callers::Users, shares::delete))
-            .get(pattern::SHARED, Callers::Share, by_share::to_page)
-            .get(pattern::SHARED_PAGE, Callers::Share, by_share::page)
-            .get(pattern::SHARED_FS, Callers::Share, by_share::to_root)
-            .get(pattern::SHARED_ROOT, Callers::Share, by_share::get)
-            .get(pattern::SHARED_PATH, Callers::Share, by_share::get)
+            .get(pattern::SHARED, Callers::Share(ShareUse::Enter), by_share::to_page)
+            .post(pattern::SHARED_LOGIN, Callers::Share(ShareUse::Enter), share_login::log_in)
+            .get(pattern::SHARED_PAGE, Callers::Share(ShareUse::Content), by_share::page)
+            .get(pattern::SHARED_FS, Callers::Share(ShareUse::Content), by_share::to_root)
+            .get(pattern::SHARED_ROOT, Callers::Share(ShareUse::Content), by_share::get)
+            .get(pattern::SHARED_PATH, Callers::Share(ShareUse::Content), by_share::get)
     }
 
     fn get<H: Handler<T, App>, T: 'static>(self, pattern: &'static str, callers: Callers, handler: H) -> Self {

@@ -33,11 +33,16 @@ pub enum Presented {
 impl Presented {
     /// `Authorization` goes before the cookie, also if it is wrong.
     pub fn parse(headers: &HeaderMap, is_secure: bool) -> Self {
+        Self::in_authorization(headers).unwrap_or_else(|| session(headers, is_secure))
+    }
+
+    /// What `Authorization` has; none without that header.
+    pub fn in_authorization(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
-            (None, _) => session(headers, is_secure),
-            (Some(value), None) => value.to_str().ok().and_then(authorization).unwrap_or(Self::Invalid),
-            _ => Self::Invalid,
+            (None, _) => None,
+            (Some(value), None) => Some(value.to_str().ok().and_then(authorization).unwrap_or(Self::Invalid)),
+            _ => Some(Self::Invalid),
         }
     }
 
@@ -99,14 +104,19 @@ fn authorization(value: &str) -> Option<Presented> {
     })
 }
 
-/// The session of a cookie (RFC 6265). Two of them are none: one may be of another server on the same host.
-fn session(headers: &HeaderMap, is_secure: bool) -> Presented {
+/// The cookies of this name (RFC 6265).
+pub fn cookies<'a>(headers: &'a HeaderMap, named: &'a str) -> impl Iterator<Item = &'a str> {
     let pairs = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(';'));
-    let mut found =
-        pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == cookie::name(is_secure));
+    let pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(name, _)| *name == named).map(|(_, text)| text)
+}
+
+/// The session of a cookie. Two of them are none: one may be of another server on the same host.
+fn session(headers: &HeaderMap, is_secure: bool) -> Presented {
+    let mut found = cookies(headers, cookie::name(is_secure));
     match (found.next(), found.next()) {
         (None, _) => Presented::Nothing,
-        (Some((_, text)), None) => Presented::Session(text.to_owned()),
+        (Some(text), None) => Presented::Session(text.to_owned()),
         _ => Presented::Invalid,
     }
 }

@@ -14,7 +14,7 @@ use axum::http::{Extensions, HeaderMap, Method, Uri};
 
 use super::app::App;
 use super::callers::Callers;
-use super::request::audit::note_refusal;
+use super::request::audit::{Audit, note_refusal};
 use super::request::client::{Client, Relay, address, is_tls};
 use super::response::problem::{Problem, Result};
 use crate::api::problem::ProblemKind;
@@ -84,9 +84,9 @@ pub async fn admit(
     sent: Sent<'_>,
     note: impl FnOnce(&Credential),
 ) -> Result<Option<Credential>> {
-    let (auth, Sent { method, uri, headers, extensions }) = (&app.auth, sent);
-    if callers == Callers::Share {
-        return share::admit(app, uri, extensions, note).await.map(Some);
+    let (auth, Sent { method, headers, extensions, .. }) = (&app.auth, sent);
+    if let Callers::Share(wanted) = callers {
+        return share::admit(app, wanted, sent, note).await.map(Some);
     }
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Everyone && !is_foreign {
@@ -106,7 +106,7 @@ pub async fn admit(
     let verified = verify(auth, &presented, address(extensions)).await;
     let (credential, is_admin) = verified.inspect_err(|error| {
         if !presented.is_nothing() {
-            note_refusal(app, error, presented.name(), extensions);
+            note_refusal(app, error, &Audit::of_stranger(presented.name(), extensions));
         }
     })?;
     note(&credential);

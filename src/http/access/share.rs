@@ -1,34 +1,41 @@
-//! The share whose secret is in the path of a request.
+//! The share whose secret is in the path of a request, and its password.
 //!
 //! Before the first user, and if there is no such share or it has ended, there is nothing: the same answer each time.
 
-use axum::http::{Extensions, Uri};
+use std::time::Instant;
 
+use super::credential::{Presented, cookies};
+use super::{Sent, browser};
 use crate::api::path::share_secret;
-use crate::auth::{AuthError, Credential};
+use crate::auth::{AuthError, Credential, OpenShare};
 use crate::drive::DriveError;
 use crate::http::app::App;
-use crate::http::request::audit::{Audit, AuditEvent};
-use crate::http::request::client::address;
+use crate::http::callers::ShareUse;
+use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
+use crate::http::request::client::{address, is_tls};
+use crate::http::response::cookie;
 use crate::http::response::problem::{Problem, Result};
 
-/// Finds the share of a request. `Authorization` and cookies are not read. `note`: gets the share, also if it has ended.
-pub async fn admit(
-    app: &App,
-    uri: &Uri,
-    extensions: &Extensions,
-    note: impl FnOnce(&Credential),
-) -> Result<Credential> {
+/// Finds the share of a request. If it has a password, `Authorization` and the cookie of the share are read for it; no other
+/// credential counts. `note`: gets the share, also if it has ended.
+pub async fn admit(app: &App, wanted: ShareUse, sent: Sent<'_>, note: impl FnOnce(&Credential)) -> Result<Credential> {
+    let Sent { uri, extensions, .. } = sent;
     if !app.auth.has_users().await? {
         return Err(Problem::no_share());
     }
     let secret = share_secret(uri.path()).unwrap_or_default();
-    let found = app.auth.find_share(secret).await.map_err(|error| match error {
-        AuthError::Unauthorized => Problem::no_share(),
-        error => error.into(),
-    })?;
+    let found = app.auth.find_share(secret).await.map_err(Problem::of_share)?;
     note(&found);
-    // Before each route and method: it may have ended, and what it is of may be gone, or hidden from its maker.
+    let authority = app.auth.authority(&found).await.map_err(Problem::of_share)?;
+    let open = authority.share().ok_or_else(Problem::no_share)?;
+    if open.share.password.is_some() {
+        // Who does not know the password does not learn whether there is still what the share is of.
+        if wanted == ShareUse::Enter {
+            return Ok(found);
+        }
+        check_password(app, (&found, open), sent).await?;
+    }
+    // Before each route and method: what it is of may be gone, or hidden from its maker.
     app.drive.for_requester(app.auth.requester(found.clone())).find_shared().await.map_err(|error| match error {
         DriveError::NotFound | DriveError::Unauthorized | DriveError::Forbidden => Problem::no_share(),
         error => error.into(),
@@ -39,4 +46,49 @@ pub async fn admit(
         Audit::of(&found, extensions).note(AuditEvent::ShareUsed, Some(&share.id.0.to_string()));
     }
     Ok(found)
+}
+
+/// Checks that a request has the password of a share: in `Authorization`, with any name, else by the cookie of its form.
+async fn check_password(app: &App, (share, open): (&Credential, &OpenShare), sent: Sent<'_>) -> Result<()> {
+    let Sent { method, headers, extensions, .. } = sent;
+    let proved = match Presented::in_authorization(headers) {
+        Some(Presented::Password { password, .. }) => {
+            let login = app.auth.log_in_by_share(share, &password, address(extensions), Instant::now());
+            login.await.map(|_| ())
+        }
+        Some(_) => Err(AuthError::Unauthorized),
+        None => {
+            let mut logins = cookies(headers, cookie::share_name(is_tls(extensions))).peekable();
+            if logins.peek().is_none() {
+                return Err(Problem::share_password());
+            }
+            if browser::lacks_origin(method, headers) {
+                return Err(browser::refused());
+            }
+            by_cookie(app, open, logins).await
+        }
+    };
+    proved.map_err(|error| {
+        note_refusal(app, &error, &Audit::of(share, extensions));
+        match error {
+            AuthError::Unauthorized => Problem::share_password(),
+            AuthError::Slowed(seconds) => Problem::slowed(seconds)
+                .with_detail("Too many wrong passwords were sent for this link: wait as long as Retry-After says."),
+            error => error.into(),
+        }
+    })
+}
+
+/// Another server on the same host may have set a cookie of the name too.
+async fn by_cookie<'a>(
+    app: &App,
+    open: &OpenShare,
+    logins: impl Iterator<Item = &'a str>,
+) -> std::result::Result<(), AuthError> {
+    for login in logins {
+        if app.auth.is_share_login(open, login).await? {
+            return Ok(());
+        }
+    }
+    Err(AuthError::Unauthorized)
 }

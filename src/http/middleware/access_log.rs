@@ -26,13 +26,13 @@ use crate::api::problem::ProblemKind;
 use crate::auth::Credential;
 use crate::http::access;
 use crate::http::app::App;
-use crate::http::callers::Callers;
+use crate::http::callers::{Callers, ShareUse};
 use crate::http::metrics::InFlight;
 use crate::http::request::client::Client;
 use crate::http::request::{identity, requester};
 use crate::http::response::problem::{self, Problem};
-use crate::http::routes::login;
 use crate::http::routes::pattern::{self, label};
+use crate::http::routes::{login, share_login};
 use crate::http::server::drain;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
@@ -82,8 +82,7 @@ pub async fn handle<F: Future<Output = Response>>(
         };
         match authorized {
             Ok(()) => run(request).await,
-            Err(problem) if asks_for_page(&problem, pattern, &request) => login::redirect(request.uri()),
-            Err(problem) => problem.into_response(),
+            Err(problem) => refuse(problem, pattern, &request),
         }
     };
     let answer = AssertUnwindSafe(checked).catch_unwind().instrument(span.clone()).await;
@@ -108,7 +107,7 @@ pub async fn handle<F: Future<Output = Response>>(
     // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is; but a link is
     // for everyone, also in such a page. No other server learns from `Referer` what a page here is called, and so no secret
     // of a link.
-    let policy = if callers == Callers::Share { "cross-origin" } else { "same-origin" };
+    let policy = if matches!(callers, Callers::Share(_)) { "cross-origin" } else { "same-origin" };
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static(policy));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     if is_of_caller {
@@ -133,20 +132,24 @@ async fn is_of_caller(app: &App, status: StatusCode) -> bool {
     is_refusal && app.auth.has_users().await.unwrap_or(true)
 }
 
-/// Whether someone who is not logged in opens a page, and can be asked to log in.
-fn asks_for_page(problem: &Problem, pattern: Option<&str>, request: &Request) -> bool {
-    problem.kind() == ProblemKind::Unauthorized
-        && pattern.is_some_and(pattern::is_page)
+/// The answer to a request that did not reach its handler. Someone who opens a page without being logged in can do that now.
+fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Response {
+    let is_asked = problem.kind() == ProblemKind::Unauthorized
         && request.method().is_safe()
-        && !request.headers().contains_key(AUTHORIZATION)
+        && !request.headers().contains_key(AUTHORIZATION);
+    match pattern.filter(|_| is_asked) {
+        Some(pattern) if pattern::is_page(pattern) => login::redirect(request.uri()),
+        Some(pattern) if pattern::is_page_of_share(pattern) => share_login::ask(),
+        _ => problem.into_response(),
+    }
 }
 
 /// Who may send a request. Below a link it is whoever knows its secret, also where there is no route or method: the secret
 /// comes first.
 fn callers_of(app: &App, pattern: Option<&str>, request: &Request) -> Callers {
-    match share_secret(request.uri().path()) {
-        Some(_) => Callers::Share,
-        None => app.callers.of(pattern, request.method()),
+    match (share_secret(request.uri().path()), app.callers.of(pattern, request.method())) {
+        (None, callers) | (Some(_), callers @ Callers::Share(_)) => callers,
+        (Some(_), _) => Callers::Share(ShareUse::Content),
     }
 }
 
@@ -172,7 +175,7 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let credential = access::admit(app, callers, access::Sent::of(request), note).await?;
-    if callers != Callers::Share && !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
+    if !matches!(callers, Callers::Share(_)) && !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
         return Ok(());
     }
     match credential.as_ref().and_then(Credential::user) {
@@ -182,8 +185,9 @@ async fn authorize(
     if let Some(credential) = credential {
         requester::set(request, credential);
     }
-    // Before the body: what cannot be stored need not be sent.
-    if request.method().is_safe() { Ok(()) } else { Ok(app.drive.writable()?) }
+    // Before the body: what cannot be stored need not be sent. The password of a share is not stored.
+    let stores = !request.method().is_safe() && callers != Callers::Share(ShareUse::Enter);
+    if stores { Ok(app.drive.writable()?) } else { Ok(()) }
 }
 
 /// The path of a request, percent-encoded. In place of the secret of a share it has the id, and a hyphen as long as that is

@@ -23,7 +23,7 @@ pub struct Audit {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
-    /// A session was made for a name and a password.
+    /// A session was made for a name and a password, or the form of a share had its password.
     Login,
     /// A credential was not valid.
     Refused,
@@ -81,7 +81,10 @@ impl Audit {
 
     /// Of a request that has proved nothing, and says that it is of this user.
     pub fn of_stranger(named: Option<&str>, extensions: &Extensions) -> Self {
-        Self { user: named.map(str::to_owned), credential: None, address: address(extensions) }
+        // What is no name may be a password in the wrong place.
+        let name = named.and_then(|name| UserName::parse(name).ok());
+        let user = name.map(|name| name.as_str().to_owned());
+        Self { user, credential: None, address: address(extensions) }
     }
 
     /// Writes a line. `object`: what was changed. No secret is ever in it.
@@ -97,17 +100,15 @@ impl Audit {
     }
 }
 
-/// Notes why a credential was refused: a line, and a metric. `named`: the user whose it was said to be.
-pub fn note_refusal(app: &App, error: &AuthError, named: Option<&str>, extensions: &Extensions) {
+/// Notes why a credential was refused: a line, and a metric. `audit`: whose it was said to be.
+pub fn note_refusal(app: &App, error: &AuthError, audit: &Audit) {
     let (event, result) = match error {
         AuthError::Unauthorized | AuthError::WrongPassword => (AuditEvent::Refused, "wrong"),
         AuthError::Slowed(_) => (AuditEvent::Slowed, "slowed"),
         _ => return,
     };
     app.metrics.login(result);
-    // What is no name may be a password in the wrong place.
-    let name = named.and_then(|name| UserName::parse(name).ok());
-    Audit::of_stranger(name.as_ref().map(UserName::as_str), extensions).note(event, None);
+    audit.note(event, None);
 }
 
 impl<S: Sync> FromRequestParts<S> for Audit {

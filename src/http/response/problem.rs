@@ -17,6 +17,7 @@ use tracing::{Level, Span};
 use uuid::Uuid;
 
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
+use crate::auth::AuthError;
 use crate::content::ContentError;
 use crate::drive::DriveError;
 use crate::schema::PathError;
@@ -88,6 +89,22 @@ impl Problem {
     /// 404, the same for a wrong link and for one that has ended.
     pub fn no_share() -> Self {
         Self::new(ProblemKind::NotFound, "There is nothing here: the link is wrong, or it has ended.")
+    }
+
+    /// The problem of a share: one that has ended is as if it never was.
+    pub fn of_share(error: AuthError) -> Self {
+        match error {
+            AuthError::Unauthorized => Self::no_share(),
+            error => error.into(),
+        }
+    }
+
+    /// 401 for a share with a password. The middleware adds what it asks for.
+    pub fn share_password() -> Self {
+        Self::new(
+            ProblemKind::Unauthorized,
+            "The link has a password: send it by HTTP Basic with any name, or open the link in a browser.",
+        )
     }
 
     /// 409 for what is about users, on a drive without them.

@@ -15,6 +15,7 @@ pub mod openapi;
 pub mod pattern;
 pub mod session;
 pub mod sessions;
+pub mod share_login;
 pub mod shares;
 pub mod stat;
 pub mod swagger_ui;

@@ -6,8 +6,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, RefOr, Respon
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    by_name, by_share, by_time, delete, download, grants, health, list, metrics, move_copy, session, sessions, shares,
-    stat, tokens, upload, users,
+    by_name, by_share, by_time, delete, download, grants, health, list, metrics, move_copy, session, sessions,
+    share_login, shares, stat, tokens, upload, users,
 };
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::http::response::json;
@@ -56,6 +56,7 @@ use crate::http::response::problem::Result;
         by_share::page,
         by_share::get,
         by_share::list,
+        share_login::log_in,
         health::alive,
         health::ready,
         metrics::get

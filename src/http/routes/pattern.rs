@@ -24,6 +24,7 @@ pub const SHARES: &str = path::SHARES;
 pub const SHARES_ID: &str = "/v1/shares/{id}";
 pub const SHARED: &str = "/s/{secret}";
 pub const SHARED_PAGE: &str = "/s/{secret}/";
+pub const SHARED_LOGIN: &str = "/s/{secret}/login";
 pub const SHARED_FS: &str = "/s/{secret}/fs";
 pub const SHARED_ROOT: &str = "/s/{secret}/fs/";
 pub const SHARED_PATH: &str = "/s/{secret}/fs/{*path}";
@@ -45,6 +46,11 @@ pub fn is_page(pattern: &str) -> bool {
     matches!(pattern, DOCS | DOCS_PAGE)
 }
 
+/// Whether a route is a page of a share, or its form for the password.
+pub fn is_page_of_share(pattern: &str) -> bool {
+    matches!(pattern, SHARED_PAGE | SHARED_LOGIN)
+}
+
 /// The label of a route: its pattern, a different one for directories than for files.
 pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
     match (pattern.unwrap_or_default(), directory) {
@@ -62,7 +68,7 @@ pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
         (TOKENS | TOKENS_ID, _) => TOKENS,
         (LOGIN, _) => LOGIN,
         (SHARES | SHARES_ID, _) => SHARES,
-        (SHARED | SHARED_PAGE, _) => SHARED_PAGE,
+        (SHARED | SHARED_PAGE | SHARED_LOGIN, _) => SHARED_PAGE,
         (SHARED_PATH | SHARED_ROOT, true) | (SHARED_FS, _) => "/s/{secret}/fs/{path}/",
         (SHARED_PATH, false) => "/s/{secret}/fs/{path}",
         (HEALTHZ | READYZ | METRICS, _) => "health",

@@ -69,7 +69,7 @@ pub async fn make(
     extensions: &Extensions,
 ) -> std::result::Result<NewSecret, AuthError> {
     let login = app.auth.log_in(user, password, address(extensions), Instant::now()).await;
-    let login = login.inspect_err(|error| note_refusal(app, error, Some(user), extensions))?;
+    let login = login.inspect_err(|error| note_refusal(app, error, &Audit::of_stranger(Some(user), extensions)))?;
     let session = app.auth.make_session(&login).await?;
     app.metrics.login("right");
     Audit::of(&session.credential, extensions).note(AuditEvent::Login, None);

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::tokens::end;
 use crate::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson};
 use crate::api::path::share_link;
-use crate::auth::{AuthError, ListedShare, NewShare};
+use crate::auth::{AuthError, ListedShare, NewShare, password};
 use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::account::{expiry, json_of_users, require_users, secret_id};
@@ -75,6 +75,7 @@ fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String
         path: path.map(|path| path.as_str().to_owned()),
         user: listed.user.as_str().to_owned(),
         mode: ShareModeJson::Read,
+        password: share.password.is_some(),
         expires: share.expires.map(Timestamp::rfc3339),
         downloads: share.limit().map(|limit| limit.saturating_sub(listed.used)),
         created: share.created.rfc3339(),
@@ -84,7 +85,7 @@ fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String
 
 /// Make a share
 ///
-/// Of a directory with all below it, or of a file. It follows a move. It ends when what it is of is deleted or replaced,
+/// Of a directory with all below it, or of a file; with a password, if one is given. It follows a move. It ends when what it is of is deleted or replaced,
 /// at `expires`, after so many downloads, and while its maker has no right to share there.
 #[utoipa::path(post, path = "/v1/shares", operation_id = "make_share", tag = "access", request_body = ShareRequest,
     responses((status = 201, description = "Made; `url` is told this once", body = ShareJson)))]
@@ -101,11 +102,12 @@ pub async fn make(
     if asked.downloads.is_some_and(|downloads| downloads == 0 || i64::try_from(downloads).is_err()) {
         return Err(Problem::malformed("`downloads` is at least 1; leave it out for no limit."));
     }
+    asked.password.as_deref().map(password::check).transpose().map_err(AuthError::from)?;
     let ShareModeJson::Read = asked.mode;
-    let mode = ShareMode::Read { downloads: asked.downloads };
+    let (mode, password) = (ShareMode::Read { downloads: asked.downloads }, asked.password);
     app.auth.require_sharing(&by).await?;
     let (chain, target) = drive.share_target(&path).await.map_err(Problem::reading)?;
-    let (made, listed) = app.auth.make_share(&by, &chain, NewShare { target, mode, expires }).await?;
+    let (made, listed) = app.auth.make_share(&by, &chain, NewShare { target, mode, expires, password }).await?;
     audit.note(AuditEvent::ShareMade, Some(&[&made.id.0.to_string(), " ", path.as_str()].concat()));
     let json = share_json(&listed, Some(&path), Some(share_link(&made.text)));
     Ok((StatusCode::CREATED, json::json(&json)?).into_response())

@@ -152,7 +152,8 @@ pub async fn change(
             .map_or(QuotaChange::default(), |quota| QuotaChange { bytes: quota.bytes, files: quota.files }),
     };
     let changed = app.auth.change_user(&by, &name, change).await;
-    let changed = changed.inspect_err(|error| note_refusal(&app, error, Some(&name), &extensions))?;
+    let changed =
+        changed.inspect_err(|error| note_refusal(&app, error, &Audit::of_stranger(Some(&name), &extensions)))?;
     audit.note(AuditEvent::UserChanged, Some(changed.name.as_str()));
     json::json(&user_json(&changed))
 }

@@ -36,7 +36,11 @@ pub fn now() -> Timestamp {
 }
 
 pub fn pass_days(days: i64) {
-    NOW.set(NOW.get() + days * 24 * 60 * 60 * 1_000);
+    pass_ms(days * 24 * 60 * 60 * 1_000);
+}
+
+pub fn pass_ms(ms: i64) {
+    NOW.set(NOW.get() + ms);
 }
 
 pub fn memory() -> (Arc<dyn Store>, TempDir) {
@@ -124,12 +128,23 @@ impl World {
         &self,
         by: &Credential,
         at: &str,
+        limits: (Option<u64>, Option<i64>),
+    ) -> Result<NewSecret, AuthError> {
+        self.share_with(by, at, limits, None).await
+    }
+
+    pub async fn share_with(
+        &self,
+        by: &Credential,
+        at: &str,
         (downloads, ms): (Option<u64>, Option<i64>),
+        password: Option<&str>,
     ) -> Result<NewSecret, AuthError> {
         let drive = self.drive.for_requester(self.auth.requester(by.clone()));
         let (chain, target) = drive.share_target(&path(at)).await.unwrap();
         let expires = ms.map(|ms| Timestamp::from_ms(now().ms() + ms));
-        let new = NewShare { target, mode: ShareMode::Read { downloads }, expires };
+        let new =
+            NewShare { target, mode: ShareMode::Read { downloads }, expires, password: password.map(str::to_owned) };
         Ok(self.auth.make_share(by, &chain, new).await?.0)
     }
 

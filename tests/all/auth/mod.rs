@@ -12,6 +12,7 @@
 //! - `base`: a drive with users, copied for each case
 //! - `callers`: caller, operation, object: what each one gets of the drive
 //! - `anonymous`: the first user before any call of an operation of nobody's
+//! - `share_bounds`, `share_logins`: how many shares a user has; what a browser sends in place of the password of one
 //! - `share_races`: a change before any call of a read by a share
 //! - `drive_races`: a change of rights before any call of an operation of the drive
 
@@ -28,6 +29,7 @@ mod quotas;
 mod races;
 mod secrets;
 mod share_bounds;
+mod share_logins;
 mod share_races;
 mod sight;
 mod streams;

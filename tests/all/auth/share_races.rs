@@ -74,7 +74,7 @@ impl Base {
         let share = async |at: &str| {
             let (chain, target) = drive.share_target(&path(at)).await.unwrap();
             assert_eq!(matches!(target, ShareTarget::File(_)), at == "/p/a/f");
-            let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
+            let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None, password: None };
             let (made, _) = world.auth.make_share(&tom, &chain, new).await.unwrap();
             world.auth.find_share(&made.text).await.unwrap()
         };

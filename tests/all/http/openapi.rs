@@ -60,6 +60,7 @@ async fn every_route_is_described_once() {
         "GET /v1/users/{name}",
         "HEAD /v1/fs/{path}",
         "PATCH /v1/users/{name}",
+        "POST /s/{secret}/login",
         "POST /v1/copy",
         "POST /v1/move",
         "POST /v1/session",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rowdrive::http::{Callers, routes};
@@ -127,7 +128,7 @@ const ACCOUNTS: &[Row] = &[
 /// What people open in a browser.
 const PAGES: [&str; 2] = ["/docs", "/docs/"];
 
-/// `SHARE` is the secret of a share of `/d`, `ENDED` that of one that has ended.
+/// `SHARE` is the secret of a share of `/d`, `LOCKED` that of one with a password, `ENDED` that of one that has ended.
 const SHARES: &[Row] = &[
     ("GET", "/v1/shares", "/v1/shares", "", [200, 200, 403, 200]),
     ("GET", "/v1/shares", "/v1/shares?user=eva", "", [200, 403, 403, 200]),
@@ -139,15 +140,24 @@ const SHARES: &[Row] = &[
     ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/h","mode":"read"}"#, [404, 404, 403, 201]),
     ("DELETE", "/v1/shares/{id}", "/v1/shares/no-id", "", [404, 404, 403, 404]),
     ("GET", "/s/{secret}", "/s/SHARE", "", [308; 4]),
+    ("GET", "/s/{secret}", "/s/LOCKED", "", [308; 4]),
     ("GET", "/s/{secret}", "/s/ENDED", "", [404; 4]),
+    ("POST", "/s/{secret}/login", "/s/SHARE/login", "", [415; 4]),
+    ("POST", "/s/{secret}/login", "/s/LOCKED/login", "", [415; 4]),
+    ("POST", "/s/{secret}/login", "/s/ENDED/login", "", [404; 4]),
     ("GET", "/s/{secret}/", "/s/SHARE/", "", [200; 4]),
+    ("GET", "/s/{secret}/", "/s/LOCKED/", "", [401; 4]),
     ("GET", "/s/{secret}/", "/s/ENDED/", "", [404; 4]),
     ("GET", "/s/{secret}/fs", "/s/SHARE/fs", "", [308; 4]),
+    ("GET", "/s/{secret}/fs", "/s/LOCKED/fs", "", [401; 4]),
     ("GET", "/s/{secret}/fs", "/s/ENDED/fs", "", [404; 4]),
     ("GET", "/s/{secret}/fs/", "/s/SHARE/fs/", "", [200; 4]),
+    ("GET", "/s/{secret}/fs/", "/s/LOCKED/fs/", "", [401; 4]),
     ("GET", "/s/{secret}/fs/", "/s/ENDED/fs/", "", [404; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/f", "", [200; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/h/f", "", [404; 4]),
+    ("GET", "/s/{secret}/fs/{*path}", "/s/LOCKED/fs/f", "", [401; 4]),
+    ("GET", "/s/{secret}/fs/{*path}", "/s/LOCKED/fs/none", "", [401; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/ENDED/fs/f", "", [404; 4]),
 ];
 
@@ -170,15 +180,22 @@ async fn every_route_answers_each_caller_by_his_rights() {
     assert_eq!(rows.difference(&found).count(), heads, "rows without a route: {rows:?}");
     let mut wrong = Vec::new();
     for (method, pattern, target, body, expected) in TABLES.concat() {
-        let is_for = |callers| routes.contains(&(pattern, method.parse().unwrap(), callers));
-        let is_open = is_for(Callers::Everyone) || is_for(Callers::Share);
-        let target = &target.replace("SHARE", &world.share).replace("ENDED", &world.ended_share);
+        let is_route = |(at, of, _): &&(_, Method, _)| (*at, of.as_str()) == (pattern, method);
+        let callers = routes.iter().find(is_route).map(|(_, _, callers)| *callers);
+        let is_of_share = matches!(callers, Some(Callers::Share(_)));
+        let is_open = callers == Some(Callers::Everyone) || is_of_share;
+        let shares = [("SHARE", &world.share), ("LOCKED", &world.locked_share), ("ENDED", &world.ended_share)];
+        let target = &shares.into_iter().fold(target.to_owned(), |target, (of, secret)| target.replace(of, secret));
         for caller in STRANGERS {
             let status = world.send_body(caller, method, target, &headers(body), body).await.status;
             // A browser that is not logged in is sent to the login.
             let is_sent = PAGES.contains(&pattern) && !world.sends_authorization(caller);
-            let is_wrong = is_for(Callers::Share) && status != expected[0];
-            if is_wrong || (is_sent && status != 303) || (!is_sent && (status == 401) == is_open) {
+            let is_right = match is_of_share {
+                true => status == expected[0],
+                false if is_sent => status == 303,
+                false => (status == 401) != is_open,
+            };
+            if !is_right {
                 wrong.push(format!("{caller}: {method} {target}: {status}"));
             }
         }

@@ -27,6 +27,8 @@ pub struct World {
     pub admin: Credential,
     /// The secret of a share of `/d`, by the admin.
     pub share: String,
+    /// That of one with a password.
+    pub locked_share: String,
     /// That of one that has ended.
     pub ended_share: String,
     /// What each caller sends as `Authorization` or as `Cookie`.
@@ -63,8 +65,8 @@ impl World {
         for name in ["tom", "eva", "off", "gone"] {
             app.auth.add_user(&admin, new_user(name)).await.unwrap();
         }
-        let (share, ended_share) = (String::new(), String::new());
-        let mut world = Self { app, admin, share, ended_share, callers: BTreeMap::new() };
+        let [share, locked_share, ended_share] = [const { String::new() }; 3];
+        let mut world = Self { app, admin, share, locked_share, ended_share, callers: BTreeMap::new() };
         world.add_shares().await;
         let to = world.app.auth.grantee("tom").await.unwrap();
         let (chain, rights) = (world.chain("/d").await, [Right::Read, Right::Write].into_iter().collect());
@@ -128,12 +130,14 @@ impl World {
     async fn add_shares(&mut self) {
         let (auth, chain) = (&self.app.auth, self.chain("/d").await);
         let target = ShareTarget::Dir(chain.last().unwrap().1);
-        let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None };
+        let new = NewShare { target, mode: ShareMode::Read { downloads: None }, expires: None, password: None };
         let (share, _) = auth.make_share(&self.admin, &chain, new.clone()).await.unwrap();
+        let locked = NewShare { password: Some(PASSWORD.to_owned()), ..new.clone() };
+        let (locked, _) = auth.make_share(&self.admin, &chain, locked).await.unwrap();
         let (ended, _) = auth.make_share(&self.admin, &chain, new).await.unwrap();
         let owner = ended.credential.secret().unwrap();
         auth.end_secret(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
-        (self.share, self.ended_share) = (share.text, ended.text);
+        (self.share, self.locked_share, self.ended_share) = (share.text, locked.text, ended.text);
     }
 
     async fn add_sessions(&mut self) {

@@ -4,6 +4,7 @@ mod grants;
 mod quota_kills;
 mod quotas;
 mod sessions;
+mod share_passwords;
 mod shares;
 mod tokens;
 mod users;
@@ -159,6 +160,7 @@ async fn bodies_are_small_and_have_known_members_only() {
         ("PUT", "/v1/grants", json!({"path": "/", "user": long, "rights": ["read"]})),
         ("POST", "/v1/tokens", json!({"name": long})),
         ("POST", "/v1/shares", json!({"path": long, "mode": "read"})),
+        ("POST", "/v1/shares", json!({"path": "/", "mode": "read", "password": long})),
     ] {
         api.by(ADMIN, method, target, body).await.problem(413, "body-too-large");
     }
