@@ -32,7 +32,7 @@ pub struct Options {
     /// A run of less than a minute: fewer files, shorter measurements.
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Bytes of memory for each store and for the server, at least 16 MiB.
+    /// Bytes of memory for each store and for the server, from 16 MiB to 1 TiB.
     #[arg(long, value_name = "BYTES", global = true, default_value_t = 1 << 30, value_parser = memory)]
     pub memory: usize,
     /// Where the stores are made (and removed again); by default a folder for temporary files.
@@ -82,8 +82,8 @@ fn files(text: &str) -> Result<u32, &'static str> {
 }
 
 fn memory(text: &str) -> Result<usize, &'static str> {
-    let bytes = text.parse().ok().filter(|bytes| *bytes >= 16 << 20);
-    bytes.ok_or("write a number of bytes without a unit, at least 16777216")
+    let bytes = text.parse().ok().filter(|bytes| (16 << 20..=1 << 40).contains(bytes));
+    bytes.ok_or("write a number of bytes without a unit, from 16777216 to 1099511627776")
 }
 
 impl Options {

@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
         let counted = move || regions::simulate(files, seed, |layout| asked.iter().any(|asked| asked == layout));
         (self.report.regions, self.report.hot_spots) = tokio::task::spawn_blocking(counted).await??;
         title.finish_and_clear();
-        write(&mut self.report, self.start, &mut self.out)
+        if self.report.hot_spots.is_empty() { Ok(()) } else { write(&mut self.report, self.start, &mut self.out) }
     }
 
     async fn layouts(&mut self, options: &comparison::Options, tree: Arc<Tree>) -> Result<()> {

@@ -201,6 +201,7 @@ async fn fill(layout: &dyn Layout, name: &str, part: &Part<'_>) -> Result<u64> {
     let Part { tree, content, options, stop, .. } = part;
     let title = bar(&format!("{name}: loading"))?;
     for directory in &tree.dirs {
+        stop.check()?;
         let verdict = layout.load_directory(directory).await?;
         ensure!(verdict == Verdict::Done, "{name}: {directory} cannot be made: {verdict:?}");
     }
