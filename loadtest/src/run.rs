@@ -136,7 +136,7 @@ fn tell_of_others(scratch: &Path) {
     for other in scratch.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten() {
         let is_folder = other.file_type().is_ok_and(|of| of.is_dir());
         if is_folder && other.file_name().to_string_lossy().starts_with(SCRATCH) && try_lock(&other.path()).is_ok() {
-            say(format_args!("{} is left of a run that was killed: remove it", other.path().display()));
+            say(format_args!("{} is of a killed run, and unused: remove it", other.path().display()));
         }
     }
 }

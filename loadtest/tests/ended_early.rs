@@ -109,7 +109,7 @@ fn a_run_that_is_killed_ends_its_script_and_loses_no_report() {
         String::from_utf8(done.stderr).unwrap()
     };
     let said = whole();
-    assert_eq!(said.matches("is left of a run that was killed: remove it").count(), 2, "{said}");
+    assert_eq!(said.matches("is of a killed run, and unused: remove it").count(), 2, "{said}");
     let (_, earlier) = said.split_once("the report of an earlier run is now in ").unwrap();
     assert_eq!(std::fs::read(Path::new(earlier.lines().next().unwrap()).join("report.json")).unwrap(), partial);
     assert_eq!(report(&out)["meta"]["complete"], true);
