@@ -106,8 +106,6 @@ on_every_store! {
         a_commit_of_an_admin_is_refused_once_he_is_none
         a_commit_is_refused_once_the_directory_of_the_right_is_gone
         an_anonymous_commit_is_refused_once_there_is_a_user;
-    sight:
-        hidden_files_change_no_page;
     quotas:
         of_many_uploads_at_once_none_passes_the_quota
         a_quota_lower_than_the_usage_refuses_only_what_adds

@@ -5,7 +5,7 @@ use rowdrive::schema::Timestamp;
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::rights::Right;
 
-use super::fixture::{World, path};
+use super::fixture::{World, memory, path, rocks, stepwise};
 use crate::drive::fixture::{find_all, time_query};
 
 /// More than an index reads at once, so that a page that has only them to read goes on in further steps.
@@ -85,7 +85,14 @@ async fn put(world: &World, at: &str, modified: i64) {
     world.drive.unrestricted().put(&path(at), options, whole_body("x")).await.unwrap();
 }
 
-pub async fn hidden_files_change_no_page(world: World) {
+#[tokio::test]
+async fn hidden_files_change_no_page() {
+    for store in [memory(), stepwise(), rocks()] {
+        change_no_page(World::new(store).await).await;
+    }
+}
+
+async fn change_no_page(world: World) {
     let admin = world.admin().await;
     let eva = world.user(&admin, "eva").await;
     for (at, modified) in [("/a/f1", 10), ("/a/f2", 20), ("/b/f3", 30), ("/b/c/f4", 40), ("/b/f5", 50), ("/a/f6", 60)] {
