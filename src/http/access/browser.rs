@@ -4,13 +4,13 @@ use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, HeaderValue, Method};
 
 use crate::api::problem::ProblemKind;
+use crate::http::response::password_form::SESSION_CHALLENGE;
 use crate::http::response::problem::Problem;
 
 const SITE: &str = "sec-fetch-site";
 const MODE: &str = "sec-fetch-mode";
 const DEST: &str = "sec-fetch-dest";
-const BASIC_SCHEME: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
-const SESSION_SCHEME: &str = r#"Session realm="Rowdrive""#;
+const BASIC_CHALLENGE: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
 
 /// Whether a request comes from a page of another site, or of another server on the same site. A link to a page here is
 /// none: the page that has the link does not learn what it leads to.
@@ -30,7 +30,7 @@ pub fn lacks_origin(method: &Method, headers: &HeaderMap) -> bool {
 /// for name and password.
 pub fn challenge(headers: &HeaderMap) -> HeaderValue {
     let is_script = headers.contains_key(MODE) && !is(headers, MODE, "navigate");
-    HeaderValue::from_static(if is_script { SESSION_SCHEME } else { BASIC_SCHEME })
+    HeaderValue::from_static(if is_script { SESSION_CHALLENGE } else { BASIC_CHALLENGE })
 }
 
 pub fn refused() -> Problem {

@@ -1,7 +1,9 @@
 //! Bodies: JSON, uploads, and what is known of a body before it is read.
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, ORIGIN, TRANSFER_ENCODING,
+};
 use axum::http::{HeaderMap, Version};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::de::DeserializeOwned;
@@ -111,8 +113,12 @@ pub async fn json_within<T: DeserializeOwned>(app: &App, headers: &HeaderMap, bo
     })
 }
 
-/// Reads the fields of an HTML form, which has so many bytes at most.
+/// Reads the fields of an HTML form, which has so many bytes at most, and comes from a page of this server.
 pub async fn form_within(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<Vec<(String, String)>> {
+    // Every page can send a form anywhere: what comes with it, the middleware has compared.
+    if !headers.contains_key(ORIGIN) {
+        return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
+    }
     let (text, _permit) = whole(app, headers, body, (limit, "application/x-www-form-urlencoded")).await?;
     Ok(form_urlencoded::parse(&text).into_owned().collect())
 }

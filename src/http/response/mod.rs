@@ -10,6 +10,7 @@ pub mod json;
 pub mod list;
 pub mod memory;
 pub mod page;
+pub mod password_form;
 pub mod problem;
 pub mod share_page;
 pub mod written;

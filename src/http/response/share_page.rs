@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, WWW_AUTHENTICATE, X_FRAME_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use super::password_form;
 use crate::api::path::{below, encode};
 use crate::drive::{EntryRef, NodeRef};
 use crate::schema::DrivePath;
@@ -60,19 +61,14 @@ pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> R
 
 /// The form for the password, with what was wrong. It tells nothing of the share.
 pub fn password_form(status: StatusCode, wrong: &str) -> Response {
-    let wrong = if wrong.is_empty() { String::new() } else { format!("<p role=\"alert\">{wrong}</p>\n") };
+    let wrong = password_form::alert(wrong);
     // The target is relative, so that the address of the page is not in it.
     let body = format!(
         "<h1>This link has a password</h1>\n{wrong}<form method=\"post\" action=\"login\">\n\
          <p><label>Password <input name=\"password\" type=\"password\" required autofocus></label></p>\n\
          <p><button>Open</button></p>\n</form>\n"
     );
-    let mut response = (status, page(&body)).into_response();
-    if status == StatusCode::UNAUTHORIZED {
-        // No browser has a window of its own for it.
-        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(r#"Session realm="Rowdrive""#));
-    }
-    response
+    password_form::with_status(status, page(&body))
 }
 
 fn line(body: &mut String, target: &str, name: &str, note: &str) {

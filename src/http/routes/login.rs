@@ -2,25 +2,20 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE,
-    X_FRAME_OPTIONS,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SET_COOKIE, X_FRAME_OPTIONS};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::{pattern, session};
 use crate::api::account::BODY_BYTES;
 use crate::api::path;
-use crate::api::problem::ProblemKind;
-use crate::auth::AuthError;
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
 use crate::http::request::body::form_within;
 use crate::http::request::client::is_tls;
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::{cookie, headers};
+use crate::http::response::{cookie, headers, password_form};
 
 /// Where a login leads that was asked for by no page.
 const START: &str = pattern::DOCS_PAGE;
@@ -53,10 +48,6 @@ pub async fn log_in(
 ) -> Result<Response> {
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
-    // Every page can send a form anywhere: what comes with it, the middleware has compared.
-    if !headers.contains_key(ORIGIN) {
-        return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
-    }
     let (mut user, mut password, mut next) = (String::new(), String::new(), None);
     for (name, value) in form_within(&app, &headers, body, BODY_BYTES).await? {
         match name.as_str() {
@@ -69,16 +60,10 @@ pub async fn log_in(
     let next = own_path(next.as_deref());
     let session = match session::make(&app, &user, &password, &extensions).await {
         Ok(session) => session,
-        Err(AuthError::Unauthorized) => {
-            return Ok(form(StatusCode::UNAUTHORIZED, next, "The name or the password is wrong."));
+        Err(error) => {
+            let wrong = "The name or the password is wrong.";
+            return password_form::again(error, wrong, |status, wrong| form(status, next, wrong));
         }
-        Err(AuthError::Slowed(seconds)) => {
-            let wrong = "Too many wrong passwords were sent. Wait for some minutes, then try again.";
-            let mut refused = form(StatusCode::TOO_MANY_REQUESTS, next, wrong);
-            refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-            return Ok(refused);
-        }
-        Err(error) => return Err(error.into()),
     };
     let set = cookie::set(&session.text, is_tls(&extensions))?;
     Ok((StatusCode::SEE_OTHER, [(LOCATION, headers::value(next.to_owned())?), (SET_COOKIE, set)]).into_response())
@@ -97,7 +82,6 @@ fn own_path(next: Option<&str>) -> &str {
 
 /// The page, with what was wrong.
 fn form(status: StatusCode, next: &str, wrong: &str) -> Response {
-    let wrong = if wrong.is_empty() { String::new() } else { format!("<p role=\"alert\">{wrong}</p>\n") };
     let page = format!(
         r#"<!DOCTYPE html>
 <html lang="en">
@@ -113,10 +97,11 @@ fn form(status: StatusCode, next: &str, wrong: &str) -> Response {
 </body>
 </html>
 "#,
+        wrong = password_form::alert(wrong),
         action = pattern::LOGIN,
         next = escape(next),
     );
-    let mut response = (status, page).into_response();
+    let mut response = password_form::with_status(status, page);
     for (name, value) in [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, "no-store"),
@@ -125,10 +110,6 @@ fn form(status: StatusCode, next: &str, wrong: &str) -> Response {
         (X_FRAME_OPTIONS, "DENY"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    if status == StatusCode::UNAUTHORIZED {
-        // No browser has a window of its own for it.
-        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(r#"Session realm="Rowdrive""#));
     }
     response
 }

@@ -4,13 +4,12 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE};
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{Extensions, HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::account::BODY_BYTES;
 use crate::api::path::{share_link, share_secret};
-use crate::api::problem::ProblemKind;
 use crate::auth::{AuthError, Credential, ShareLogin};
 use crate::http::app::App;
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
@@ -18,7 +17,7 @@ use crate::http::request::body::form_within;
 use crate::http::request::client::{address, is_tls};
 use crate::http::request::{Params, Proved};
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::{cookie, headers, share_page};
+use crate::http::response::{cookie, headers, password_form, share_page};
 
 /// The form, in place of a page that needs the password.
 pub fn ask() -> Response {
@@ -44,10 +43,6 @@ pub async fn log_in(
     body: Body,
 ) -> Result<Response> {
     Params::parse(uri.query(), &[])?;
-    // Every page can send a form anywhere: what comes with it, the middleware has compared.
-    if !headers.contains_key(ORIGIN) {
-        return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
-    }
     let mut password = String::new();
     for (name, value) in form_within(&app, &headers, body, BODY_BYTES).await? {
         match name.as_str() {
@@ -63,16 +58,7 @@ pub async fn log_in(
     }
     let login = match verify(&app, &share, &password, &extensions).await {
         Ok(login) => login,
-        Err(AuthError::Unauthorized) => {
-            return Ok(share_page::password_form(StatusCode::UNAUTHORIZED, "The password is wrong."));
-        }
-        Err(AuthError::Slowed(seconds)) => {
-            let wrong = "Too many wrong passwords were sent. Wait for some minutes, then try again.";
-            let mut refused = share_page::password_form(StatusCode::TOO_MANY_REQUESTS, wrong);
-            refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-            return Ok(refused);
-        }
-        Err(error) => return Err(error.into()),
+        Err(error) => return password_form::again(error, "The password is wrong.", share_page::password_form),
     };
     let sealed = app.auth.seal_share_login(&login).await?;
     let set = cookie::set_share(&sealed, &page, is_tls(&extensions))?;

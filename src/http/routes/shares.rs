@@ -85,8 +85,8 @@ fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String
 
 /// Make a share
 ///
-/// Of a directory with all below it, or of a file; with a password, if one is given. It follows a move. It ends when what it is of is deleted or replaced,
-/// at `expires`, after so many downloads, and while its maker has no right to share there.
+/// Of a directory with all below it, or of a file; with a password, if one is given. It follows a move. It ends when what it
+/// is of is deleted or replaced, at `expires`, after so many downloads, and while its maker has no right to share there.
 #[utoipa::path(post, path = "/v1/shares", operation_id = "make_share", tag = "access", request_body = ShareRequest,
     responses((status = 201, description = "Made; `url` is told this once", body = ShareJson)))]
 pub async fn make(

@@ -14,44 +14,42 @@ const HIDDEN: i64 = 400;
 /// The paths on each page.
 type Pages = Vec<Vec<String>>;
 
-fn paths(nodes: &[Node]) -> Vec<String> {
-    nodes.iter().map(|node| node.path().to_string()).collect()
-}
-
-async fn by_time(drive: &UserDrive, mut ask: TimeQuery) -> Pages {
-    let mut pages = Vec::new();
+/// All pages of a query. `ask`: one page, by the cursor before it, and the cursor after it.
+async fn walk<C>(mut ask: impl AsyncFnMut(Option<C>) -> (Vec<Node>, Option<C>)) -> Pages {
+    let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page = drive.files_by_time(&ask).await.unwrap();
-        pages.push(paths(&page.nodes));
-        ask.after = page.next;
-        if ask.after.is_none() {
+        let (nodes, next) = ask(after).await;
+        pages.push(nodes.iter().map(|node| node.path().to_string()).collect());
+        if next.is_none() {
             return pages;
         }
+        after = next;
     }
 }
 
-async fn by_name(drive: &UserDrive, mut ask: NameQuery) -> Pages {
-    let mut pages = Vec::new();
-    loop {
-        let page = drive.files_by_name(&ask).await.unwrap();
-        pages.push(paths(&page.nodes));
-        ask.after = page.next;
-        if ask.after.is_none() {
-            return pages;
-        }
-    }
+async fn by_time(drive: &UserDrive, query: TimeQuery) -> Pages {
+    walk(async |after| {
+        let page = drive.files_by_time(&TimeQuery { after, ..query.clone() }).await.unwrap();
+        (page.nodes, page.next)
+    })
+    .await
+}
+
+async fn by_name(drive: &UserDrive, query: NameQuery) -> Pages {
+    walk(async |after| {
+        let page = drive.files_by_name(&NameQuery { after, ..query.clone() }).await.unwrap();
+        (page.nodes, page.next)
+    })
+    .await
 }
 
 async fn list(drive: &UserDrive, limit: usize) -> Pages {
-    let (mut pages, mut ask) = (Vec::new(), ListQuery { kind: None, prefix: String::new(), after: None, limit });
-    loop {
-        let page = drive.list(&path("/"), &ask).await.unwrap();
-        pages.push(paths(&page.nodes));
-        ask.after = page.next;
-        if ask.after.is_none() {
-            return pages;
-        }
-    }
+    walk(async |after| {
+        let query = ListQuery { kind: None, prefix: String::new(), after, limit };
+        let page = drive.list(&path("/"), &query).await.unwrap();
+        (page.nodes, page.next)
+    })
+    .await
 }
 
 /// The pages of every query, with their names.
