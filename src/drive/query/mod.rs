@@ -5,7 +5,8 @@
 //! folder has been read for their keys; where that cannot be used, as for names or for several folders, [`by_scan`] reads
 //! the folders whole and keeps the first files. The drive has no statistics to choose by. So two run in turns with equal
 //! work, and the one that finishes first answers: a query costs at most about twice as much as the better of them, and once
-//! more if the keys are given up on the way.
+//! more if the keys are given up on the way. The scan has a little lead, so that small folders are answered by it alone,
+//! however many files are elsewhere.
 
 mod by_index;
 mod by_keys;
@@ -38,6 +39,9 @@ use source::{QuerySource, StrategyProgress, name_range, time_range};
 use stored::{TimePage, stored_by_time};
 use verify::{IndexEntry, IndexKey};
 
+/// How many steps of the index strategy a scan of folders is ahead of it.
+const LEAD: usize = 4;
+
 /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
 pub async fn page_by_time(source: &QuerySource, requester: &Requester, ask: &TimeQuery) -> Result<TimePage> {
     let (ns, root) = (&source.namespace, DrivePath::root());
@@ -58,9 +62,10 @@ pub async fn page_by_time(source: &QuerySource, requester: &Requester, ask: &Tim
 
 /// None if the answer may not be exact, because other requests have changed rows meanwhile: try again.
 ///
-/// The index strategy has the first turn, and the scan then does as much work as the index strategy has done in all. If
-/// the scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index strategy
-/// is void, the attempt ends.
+/// Beside keys the index strategy has the first turn, and without them the scan, which then stays ahead of it by its
+/// [lead](LEAD). After each turn of the index strategy the other one does as much work as that has done in all. If the
+/// scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index strategy is
+/// void, the attempt ends.
 async fn try_by_time(
     source: &QuerySource,
     look: &Look<'_>,
@@ -82,12 +87,8 @@ async fn try_by_time(
     };
     let mut index =
         IndexStrategy::new(source, IndexRange { table, range, reverse: ask.ascending, limit: ask.limit, scope });
+    let lead = LEAD * source.rows_per_step;
     loop {
-        match index.step(&|cell| by_time(ask, cell)).await? {
-            StrategyProgress::Finished(page) => return time_page(ask, page),
-            StrategyProgress::Void => return Ok(None),
-            StrategyProgress::Unfinished => {}
-        }
         if let Some(running) = &mut keys {
             match running.catch_up(index.work()).await? {
                 StrategyProgress::Finished(page) => return time_page(ask, page),
@@ -95,7 +96,7 @@ async fn try_by_time(
                 StrategyProgress::Unfinished => {}
             }
         } else if let Some(running) = &mut scan {
-            match running.catch_up(index.work()).await? {
+            match running.catch_up(index.work() + lead).await? {
                 StrategyProgress::Finished((nodes, last)) => {
                     let next = last.map(|key| by_time::decode_key(&key)).transpose()?;
                     return Ok(Some(FilePage { nodes, next }));
@@ -103,6 +104,11 @@ async fn try_by_time(
                 StrategyProgress::Void => scan = None,
                 StrategyProgress::Unfinished => {}
             }
+        }
+        match index.step(&|cell| by_time(ask, cell)).await? {
+            StrategyProgress::Finished(page) => return time_page(ask, page),
+            StrategyProgress::Void => return Ok(None),
+            StrategyProgress::Unfinished => {}
         }
     }
 }
@@ -147,18 +153,19 @@ async fn try_by_name(
     let mut scan = ScanStrategy::new(source, Asked::Name(ask), &folders, epoch);
     let (table, range) = (by_name::TABLE, name_range(ask));
     let mut index = IndexStrategy::new(source, IndexRange { table, range, reverse: false, limit: ask.limit, scope });
+    let lead = LEAD * source.rows_per_step;
     loop {
-        match index.step(&by_name).await? {
-            StrategyProgress::Finished(page) => return name_page(ask, page),
-            StrategyProgress::Void => return Ok(None),
-            StrategyProgress::Unfinished => {}
-        }
         if let Some(running) = &mut scan {
-            match running.catch_up(index.work()).await? {
+            match running.catch_up(index.work() + lead).await? {
                 StrategyProgress::Finished(page) => return name_page(ask, page),
                 StrategyProgress::Void => scan = None,
                 StrategyProgress::Unfinished => {}
             }
+        }
+        match index.step(&by_name).await? {
+            StrategyProgress::Finished(page) => return name_page(ask, page),
+            StrategyProgress::Void => return Ok(None),
+            StrategyProgress::Unfinished => {}
         }
     }
 }
