@@ -6,8 +6,8 @@
 
 A ratio of several runs is the median of their medians. It is one number if all medians lie within 15 % of it, and it lies
 within the rounds of each run; otherwise the lowest and the highest median. It is ≈ if it differs from 1 by less than a
-tenth, or if the runs disagree which layout is faster. What one operation does, and what a layout costs, are tables of
-report.md.
+tenth, if the runs disagree which layout is faster, or if fewer than half of their reports show that clearly. What one
+operation does, and what a layout costs, are tables of report.md.
 """
 
 import argparse
@@ -72,7 +72,8 @@ def ratio(runs, operation, layout, reference):
     star = "*" if one else ""
     medians = [float(row["median"]) for row in rows]
     middle = statistics.median(medians)
-    if abs(middle - 1) < 0.1 or min(medians) < 1 < max(medians):
+    is_clear = 2 * sum(row["clear"] == "true" for row in rows) >= len(rows)
+    if abs(middle - 1) < 0.1 or min(medians) < 1 < max(medians) or not is_clear:
         return f"≈{star}"
     is_in_rounds = all(float(row["lowest"]) <= middle <= float(row["highest"]) for row in rows)
     if is_in_rounds and all(abs(median / middle - 1) <= 0.15 for median in medians):

@@ -22,7 +22,7 @@ pub struct Remedy(
 );
 
 pub const NONE: Remedy = Remedy("none", [1; 3], |key, _| key.to_vec());
-// A prefix is one of 4 or 16 at the same distance: even splits lie between them.
+// A prefix is one of 16 at the same distance: even splits lie between them.
 pub const SALT_16: Remedy = Remedy("salt 16", [16; 3], |key, salt| prefixed(salt << 4, key));
 pub const HASH_16: Remedy = Remedy("hash 16", [1, 16, 16], |key, _| prefixed(hash(key)[0] & 0xf0, key));
 /// The files of a folder stay together.

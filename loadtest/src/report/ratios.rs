@@ -103,9 +103,8 @@ pub fn all(report: &Report) -> [Table; 4] {
     let mut answers = Table::new("answers", asked.filter_map(answer).filter(is_answered));
     if answers.rows.is_empty() {
         answers.note = format!(
-            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), and {MIN_ROUNDS} rounds of both (--rounds); \
-            this run had {}. docs/load-test.md has the answers of whole runs.",
-            report.meta.rounds.unwrap_or_default()
+            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), and {MIN_ROUNDS} rounds of both, each \
+            ended (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
         );
     }
     [
