@@ -23,8 +23,10 @@ ADDED = ["uuid-cells", "uuid-copied", "uuid-indexed", "fullpath-indexed", "drive
 KEYS = ["fullpath", "dirid-name", "tree", "uuid", *ADDED[1:]]
 OPERATIONS = """stat stat_deep list list_folders list_attributes list_page_deep find_name time_period time_period_scattered
     time_period_under create overwrite move_file delete rename_folder rename_deep""".split()
-STEPS = [("uuid-cells", "uuid"), ("uuid-copied", "uuid"), ("uuid-indexed", "uuid-copied"), ("fullpath-indexed", "fullpath"),
-         ("uuid-indexed", "fullpath-indexed"), ("drive", "uuid-indexed")]
+STEPS = [("uuid-cells", "uuid", "attributes in seven cells, not in one"), ("uuid-copied", "uuid", "attributes copied into the folder"),
+         ("uuid-indexed", "uuid-copied", "index rows"), ("fullpath-indexed", "fullpath", "the same index rows"),
+         ("uuid-indexed", "fullpath-indexed", "another key under the same index rows"),
+         ("drive", "uuid-indexed", "the promises of the drive")]
 STEP_OPERATIONS = """stat list_attributes find_name time_period time_period_scattered create overwrite move_file
     rename_folder""".split()
 CONTENT = [f"{what}_{size}" for what in ["create", "read", "overwrite", "move_file", "rename_folder"] for size in ["4k", "64k"]]
@@ -82,8 +84,9 @@ def ratio(runs, operation, layout, reference):
     return (low if low == high else f"{low} to {high}") + star
 
 
-def table(header, rows):
-    print(f"\n| {' | '.join(header)} |\n|{'---|' + '---:|' * (len(header) - 1)}")
+def table(header, rows, texts=1):
+    """`texts`: columns that are no figures."""
+    print(f"\n| {' | '.join(header)} |\n|{'---|' * texts + '---:|' * (len(header) - texts)}")
     for row in rows:
         print(f"| {' | '.join(row)} |")
 
@@ -104,9 +107,9 @@ def ratios(runs):
         columns = ["operation", f"`fullpath`/s, {many} clients", "`fullpath`/s, 1 client", *(f"`{layout}`" for layout in layouts)]
         table(columns, ([shown(operation), plain(operation, False), plain(operation, True)]
                         + [ratio(runs, operation, layout, "fullpath") for layout in layouts] for operation in OPERATIONS))
-    table(["layout / layout", *map(shown, STEP_OPERATIONS)],
-          ([f"`{top}` / `{bottom}`", *(ratio(runs, operation, top, bottom) for operation in STEP_OPERATIONS)]
-           for top, bottom in STEPS))
+    table(["layout / layout", "what changes", *map(shown, STEP_OPERATIONS)],
+          ([f"`{top}` / `{bottom}`", change, *(ratio(runs, operation, top, bottom) for operation in STEP_OPERATIONS)]
+           for top, bottom, change in STEPS), texts=2)
     layouts = ["dirid-name", "uuid", "uuid-indexed", "drive"]
     table(["operation", "`fullpath`/s", *(f"`{layout}`" for layout in layouts)],
           ([shown(operation), plain(operation, False) or plain(operation, True) + "*"]
@@ -152,13 +155,22 @@ def sizes(small, large):
 
 
 def check(runs, folders, sizes):
-    """Only whole runs with the same clients can be compared, and of one size only those with the same rounds."""
+    """Only whole runs of the same program, settings and machine can be compared, and of one size only different runs with
+    the same files, rounds and layouts."""
     for run, folder in zip(runs, folders):
         if run.report["meta"].get("complete") is not True:
             raise Unlike(f"{folder} has no whole run: run `loadtest` again")
-    for what in ["clients"] if sizes else ["files", "rounds", "clients"]:
+    alike = ["clients", "quick", "version"]
+    for what in alike if sizes else [*alike, "files", "rounds", "settings", "machine"]:
         if len({json.dumps(run.report["meta"][what]) for run in runs}) > 1:
-            raise Unlike(f"the runs differ in {what}: name runs with the same options")
+            raise Unlike(f"the runs differ in {what}: name runs with the same options, of one program and one machine")
+    if len({run.report["meta"]["started"] for run in runs}) < len(runs):
+        raise Unlike("a run is named twice: name different runs")
+    if not sizes:
+        for layout in ["fullpath", *EXAMPLE, *ADDED]:
+            for run, folder in zip(runs, folders):
+                if layout not in run.report["layouts"]:
+                    raise Unlike(f"{folder} lacks {layout}: run `loadtest` without --layouts")
     if sizes and runs[0].report["meta"]["files"] >= runs[1].report["meta"]["files"]:
         raise Unlike("--sizes takes the smaller run first, then the larger one")
 
