@@ -5,8 +5,7 @@
 //! what was logged since it began.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
@@ -29,14 +28,15 @@ pub struct IndexChange {
     /// Whether the file had another path before.
     pub moved: bool,
     index_rows: Vec<RowChange>,
-    happened: AtomicBool,
+    /// Whether it was committed. Not set while it is under way, and if its outcome is unknown.
+    committed: OnceLock<bool>,
 }
 
 impl IndexChange {
     /// The change of a plan that prepares these rows.
     pub fn new(id: FileId, replaces: Option<FileId>, moved: bool, prepared: &[RowChange]) -> Self {
         let index_rows = prepared.iter().filter(|row| index::TABLES.contains(&row.table)).cloned().collect();
-        Self { id, replaces, moved, index_rows, happened: AtomicBool::new(false) }
+        Self { id, replaces, moved, index_rows, committed: OnceLock::new() }
     }
 
     /// The keys and cells of its rows in this index.
@@ -57,7 +57,13 @@ impl IndexChange {
 
     /// False while it is under way, and if its outcome is unknown.
     pub fn has_happened(&self) -> bool {
-        self.happened.load(Ordering::SeqCst)
+        self.committed.get() == Some(&true)
+    }
+
+    /// Whether it is known to have changed nothing, because its plan was refused: then the next attempt may be another
+    /// change, which replaces another file or none.
+    pub fn was_refused(&self) -> bool {
+        self.committed.get() == Some(&false)
     }
 
     /// About how many bytes of memory it takes.
@@ -99,8 +105,8 @@ impl IndexChanges {
         let change = Arc::new(change);
         let number = self.begin(change.clone());
         let outcome = commit.await;
-        change.happened.store(matches!(outcome, Ok(Outcome::Committed)), Ordering::SeqCst);
         if !matches!(outcome, Err(StoreError::Unknown { .. })) {
+            change.committed.get_or_init(|| matches!(outcome, Ok(Outcome::Committed)));
             self.log().under_way.remove(&number);
         }
         outcome

@@ -119,7 +119,8 @@ impl PartialPage<'_> {
         let mut found: BTreeMap<FileId, Option<Node>> = BTreeMap::new();
         let (mut wanted, mut entries) = (Vec::new(), Vec::new());
         // A move without a replacement changes only the row of the name index.
-        for change in changes.iter().filter(|change| change.replaces.is_some() || self.rows.table == by_name::TABLE) {
+        let has_new_row = |change: &&Arc<IndexChange>| change.replaces.is_some() || self.rows.table == by_name::TABLE;
+        for change in changes.iter().filter(|change| !change.was_refused()).filter(has_new_row) {
             for (key, cell) in change.index_rows(self.rows.table).filter(|(key, _)| passed.contains(key)) {
                 let Some(wants) = parse(&IndexCell { key, cell: &cell, alone: false })? else { continue };
                 if !no_longer_linked.contains(&change.id) {
@@ -147,14 +148,15 @@ impl PartialPage<'_> {
             return Ok(false);
         }
         // If the page shows one version of a path, no other version of that path is missing. `replaced` links the
-        // versions of a path, so follow it in both directions.
+        // versions of a path, so follow it in both directions. But a file that was moved onto another one was there
+        // before: it is missing even if the page shows the other one.
         let mut shown: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
-        for (old, new) in versions(replaced).rev() {
+        for (old, new) in versions(replaced, has_replaced).rev() {
             if shown.contains(&new) {
                 shown.insert(old);
             }
         }
-        for (old, new) in versions(replaced) {
+        for (old, new) in versions(replaced, |change| !change.moved) {
             if shown.contains(&old) {
                 shown.insert(new);
             }
@@ -165,13 +167,9 @@ impl PartialPage<'_> {
     /// Drops the files that another one of the page has replaced. They may be shown at another path than that one: the
     /// file, or its directory, has moved between the scan of the one and the replacement by the other.
     fn drop_replaced(&mut self, replaced: &[Arc<IndexChange>]) {
-        // A new version that is shown has replaced the old one. A file that was to be moved onto another one may be shown
-        // where it was.
-        let has_replaced = |change: &&Arc<IndexChange>| !change.moved || change.has_happened();
-        let certain: Vec<_> = replaced.iter().filter(has_replaced).cloned().collect();
         let mut newer: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
         let mut old_ones = HashSet::new();
-        for (old, new) in versions(&certain).rev() {
+        for (old, new) in versions(replaced, has_replaced).rev() {
             if newer.contains(&new) {
                 newer.insert(old);
                 old_ones.insert(old);
@@ -256,9 +254,19 @@ impl PartialPage<'_> {
     }
 }
 
-/// The replaced file and the new one of each change, in the order of the changes.
-fn versions(replaced: &[Arc<IndexChange>]) -> impl DoubleEndedIterator<Item = (FileId, FileId)> {
-    replaced.iter().filter_map(|change| Some((change.replaces?, change.id)))
+/// The replaced file and the new one of each of these changes that was not refused, in the order of the changes.
+fn versions(
+    replaced: &[Arc<IndexChange>],
+    is_wanted: impl Fn(&IndexChange) -> bool,
+) -> impl DoubleEndedIterator<Item = (FileId, FileId)> {
+    let wanted = replaced.iter().filter(move |change| !change.was_refused() && is_wanted(change));
+    wanted.filter_map(|change| Some((change.replaces?, change.id)))
+}
+
+/// Whether a change has replaced its file, if the page shows the new one. Only the upload itself has made a new version;
+/// a file that was to be moved onto another one may be shown where it was.
+fn has_replaced(change: &IndexChange) -> bool {
+    !change.moved || change.has_happened()
 }
 
 fn file_id(node: &Node) -> Option<FileId> {

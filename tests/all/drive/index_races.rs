@@ -192,9 +192,11 @@ async fn a_file_renamed_during_a_name_query_is_found_once() {
         &[Op::Move("/a/m", "/a/b", false), Op::Move("/a/b", "/a/z", false), Op::Move("/a/z", "/b/b", false)],
         &[Op::Move("/a/m", "/a/b", false), Op::Move("/b/m", "/a/m", false)],
         &[Op::Move("/a/m", "/a/c", true)],
+        &[Op::Move("/a/m", "/a/c", true), Op::Move("/a/c", "/a/b", false)],
+        &[Op::Move("/a/m", "/a/c", true), Op::Move("/a/c", "/b/z", false)],
     ];
     for under in [None, Some(path("/"))] {
-        for (changes, stride) in RENAMED.iter().flat_map(|changes| (0..4).map(move |stride| (*changes, stride))) {
+        for (changes, stride) in RENAMED.iter().flat_map(|changes| (0..6).map(move |stride| (*changes, stride))) {
             for read in 1.. {
                 let fixture = in_turns(Turns::OneRow, NAMES).await;
                 let reads = at_read(&fixture, read, stride, changes);
@@ -211,6 +213,47 @@ async fn a_file_renamed_during_a_name_query_is_found_once() {
                 }
             }
         }
+    }
+}
+
+/// An upload finds a file, which moves away before the upload replaces it: then it stores a new file at the path. Its
+/// first attempt has replaced nothing.
+#[tokio::test]
+async fn a_file_that_moves_away_from_an_upload_is_found_beside_it() {
+    const FILES: &[Op] = &[Op::Put("/a/c", 5), Op::Put("/a/m", 7), Op::Put("/a/x", 9), Op::Mkdir("/b")];
+    let by_name = || Query::Find(find_all());
+    let by_time = |ascending| Query::Time(TimeQuery { ascending, ..time_query(Clock::Added) });
+    for (query, to) in [(by_name(), "/a/z"), (by_name(), "/a/b"), (by_time(false), "/b/m"), (by_time(true), "/b/m")] {
+        let mut both = 0;
+        for read in 1.. {
+            let fixture = Fixture::atomic(1, FILES).await;
+            let (reads, store) = (Arc::new(AtomicUsize::new(0)), Arc::downgrade(&fixture.store));
+            let (counted, writer, rival) = (reads.clone(), fixture.drive.clone(), fixture.watcher.clone());
+            fixture.store.reading(move |_| {
+                let is_now = counted.fetch_add(1, Ordering::SeqCst) + 1 == read;
+                let (store, writer, rival) = (store.upgrade().unwrap(), writer.clone(), rival.clone());
+                async move {
+                    if is_now {
+                        store.once_before(store.steps() + 1, move |_| async move {
+                            run(&rival, Op::Move("/a/m", to, false)).await.unwrap();
+                        });
+                        run(&writer, Op::Put("/a/m", 17)).await.unwrap();
+                    }
+                }
+            });
+            let found = nodes(&fixture, &query).await;
+            if reads.load(Ordering::SeqCst) < read {
+                break;
+            }
+            let title = format!("moved to {to} from read {read} on: {found:?}");
+            no_doubles(&title, &found);
+            let shown = files(found);
+            for size in [5, 7, 9] {
+                assert_eq!(shown.iter().filter(|(_, found)| *found == size).count(), 1, "{size}: {title}");
+            }
+            both += usize::from(shown.iter().any(|(_, size)| *size == 17));
+        }
+        assert!(both > 0, "no query has found the new file");
     }
 }
 
