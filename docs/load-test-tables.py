@@ -155,8 +155,8 @@ def sizes(small, large):
 
 
 def check(runs, folders, sizes):
-    """Only whole runs of the same program, settings and machine can be compared, and of one size only different runs with
-    the same files, rounds and layouts."""
+    """Only whole runs of the same program and clients can be compared, and of one size only those of all layouts with the
+    same files, rounds and settings on one machine."""
     for run, folder in zip(runs, folders):
         if run.report["meta"].get("complete") is not True:
             raise Unlike(f"{folder} has no whole run: run `loadtest` again")
@@ -166,11 +166,10 @@ def check(runs, folders, sizes):
             raise Unlike(f"the runs differ in {what}: name runs with the same options, of one program and one machine")
     if len({run.report["meta"]["started"] for run in runs}) < len(runs):
         raise Unlike("a run is named twice: name different runs")
-    if not sizes:
-        for layout in ["fullpath", *EXAMPLE, *ADDED]:
-            for run, folder in zip(runs, folders):
-                if layout not in run.report["layouts"]:
-                    raise Unlike(f"{folder} lacks {layout}: run `loadtest` without --layouts")
+    for run, folder in zip(runs, folders):
+        lacks = {"fullpath", *EXAMPLE, *ADDED} - run.report["layouts"].keys()
+        if lacks and not sizes:
+            raise Unlike(f"{folder} lacks {min(lacks)}: run `loadtest` without --layouts")
     if sizes and runs[0].report["meta"]["files"] >= runs[1].report["meta"]["files"]:
         raise Unlike("--sizes takes the smaller run first, then the larger one")
 

@@ -60,8 +60,8 @@ impl IndexChange {
         self.committed.get() == Some(&true)
     }
 
-    /// Whether it is known to have changed nothing, because its plan was refused: then the next attempt may be another
-    /// change, which replaces another file or none.
+    /// Whether it is known to have changed nothing, because its plan was refused or has failed: then the next attempt may
+    /// be another change, which replaces another file or none.
     pub fn was_refused(&self) -> bool {
         self.committed.get() == Some(&false)
     }
@@ -106,7 +106,8 @@ impl IndexChanges {
         let number = self.begin(change.clone());
         let outcome = commit.await;
         if !matches!(outcome, Err(StoreError::Unknown { .. })) {
-            change.committed.get_or_init(|| matches!(outcome, Ok(Outcome::Committed)));
+            // It was not set before: only this call does.
+            let _ = change.committed.set(matches!(outcome, Ok(Outcome::Committed)));
             self.log().under_way.remove(&number);
         }
         outcome

@@ -23,6 +23,9 @@ use crate::schema::path::fold;
 use crate::schema::{DrivePath, FileId};
 use crate::table::{Cell, RowRange};
 
+/// How many steps of the index strategy the scan is ahead of it.
+const LEAD: usize = 4;
+
 /// What a query asks for.
 #[derive(Clone, Copy)]
 pub enum Asked<'a> {
@@ -111,12 +114,13 @@ impl<'a> ScanStrategy<'a> {
         Some(Self { source, asked, range, epochs, files, left, best, bytes: 0, work: 0 })
     }
 
-    /// Continues until it has read as many cells as the other strategy. Void if something has moved, or if the page
-    /// takes too much memory.
+    /// Continues until it has read as many cells as the other strategy, and its lead more: so small folders are answered by
+    /// it alone, however many files are elsewhere. Void if something has moved, or if the page takes too much memory.
     ///
     /// The epochs are compared after each step and before its result counts, so that a move during the last step voids
     /// the answer too.
     pub async fn catch_up(&mut self, work: usize) -> Result<StrategyProgress<IndexPage>> {
+        let work = work + LEAD * self.source.rows_per_step;
         while self.work < work {
             match self.step(work - self.work).await {
                 _ if !self.is_unchanged() || self.bytes >= PAGE_BYTES => return Ok(StrategyProgress::Void),

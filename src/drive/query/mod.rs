@@ -39,9 +39,6 @@ use source::{QuerySource, StrategyProgress, name_range, time_range};
 use stored::{TimePage, stored_by_time};
 use verify::{IndexEntry, IndexKey};
 
-/// How many steps of the index strategy a scan of folders is ahead of it.
-const LEAD: usize = 4;
-
 /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
 pub async fn page_by_time(source: &QuerySource, requester: &Requester, ask: &TimeQuery) -> Result<TimePage> {
     let (ns, root) = (&source.namespace, DrivePath::root());
@@ -62,10 +59,9 @@ pub async fn page_by_time(source: &QuerySource, requester: &Requester, ask: &Tim
 
 /// None if the answer may not be exact, because other requests have changed rows meanwhile: try again.
 ///
-/// Beside keys the index strategy has the first turn, and without them the scan, which then stays ahead of it by its
-/// [lead](LEAD). After each turn of the index strategy the other one does as much work as that has done in all. If the
-/// scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index strategy is
-/// void, the attempt ends.
+/// Before each turn of the index strategy the other one does as much work as that has done in all; a scan has a little
+/// lead. If the scan is [void](StrategyProgress::Void), it is dropped, and the index strategy answers alone. If the index
+/// strategy is void, the attempt ends.
 async fn try_by_time(
     source: &QuerySource,
     look: &Look<'_>,
@@ -87,7 +83,6 @@ async fn try_by_time(
     };
     let mut index =
         IndexStrategy::new(source, IndexRange { table, range, reverse: ask.ascending, limit: ask.limit, scope });
-    let lead = LEAD * source.rows_per_step;
     loop {
         if let Some(running) = &mut keys {
             match running.catch_up(index.work()).await? {
@@ -96,7 +91,7 @@ async fn try_by_time(
                 StrategyProgress::Unfinished => {}
             }
         } else if let Some(running) = &mut scan {
-            match running.catch_up(index.work() + lead).await? {
+            match running.catch_up(index.work()).await? {
                 StrategyProgress::Finished((nodes, last)) => {
                     let next = last.map(|key| by_time::decode_key(&key)).transpose()?;
                     return Ok(Some(FilePage { nodes, next }));
@@ -153,10 +148,9 @@ async fn try_by_name(
     let mut scan = ScanStrategy::new(source, Asked::Name(ask), &folders, epoch);
     let (table, range) = (by_name::TABLE, name_range(ask));
     let mut index = IndexStrategy::new(source, IndexRange { table, range, reverse: false, limit: ask.limit, scope });
-    let lead = LEAD * source.rows_per_step;
     loop {
         if let Some(running) = &mut scan {
-            match running.catch_up(index.work() + lead).await? {
+            match running.catch_up(index.work()).await? {
                 StrategyProgress::Finished(page) => return name_page(ask, page),
                 StrategyProgress::Void => scan = None,
                 StrategyProgress::Unfinished => {}

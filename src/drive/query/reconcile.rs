@@ -151,7 +151,7 @@ impl PartialPage<'_> {
         // versions of a path, so follow it in both directions. But a file that was moved onto another one was there
         // before: it is missing even if the page shows the other one.
         let mut shown: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
-        for (old, new) in versions(replaced, has_replaced).rev() {
+        for (old, new) in versions(replaced, replaces_if_shown).rev() {
             if shown.contains(&new) {
                 shown.insert(old);
             }
@@ -169,7 +169,7 @@ impl PartialPage<'_> {
     fn drop_replaced(&mut self, replaced: &[Arc<IndexChange>]) {
         let mut newer: HashSet<FileId> = self.nodes.iter().filter_map(file_id).collect();
         let mut old_ones = HashSet::new();
-        for (old, new) in versions(replaced, has_replaced).rev() {
+        for (old, new) in versions(replaced, replaces_if_shown).rev() {
             if newer.contains(&new) {
                 newer.insert(old);
                 old_ones.insert(old);
@@ -265,7 +265,7 @@ fn versions(
 
 /// Whether a change has replaced its file, if the page shows the new one. Only the upload itself has made a new version;
 /// a file that was to be moved onto another one may be shown where it was.
-fn has_replaced(change: &IndexChange) -> bool {
+fn replaces_if_shown(change: &IndexChange) -> bool {
     !change.moved || change.has_happened()
 }
 

@@ -5,6 +5,7 @@ pub mod cookie;
 pub mod cursor;
 pub mod entry;
 pub mod headers;
+pub mod html;
 pub mod http_date;
 pub mod json;
 pub mod list;

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::password_form;
+use super::html::escaped;
+use super::{html, password_form};
 use crate::api::path::{below, encode};
 use crate::drive::{EntryRef, NodeRef};
 use crate::schema::DrivePath;
@@ -82,30 +82,7 @@ fn page(body: &str) -> Response {
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Shared files</title>\n\
          <style>{STYLE}</style>\n{body}</html>\n"
     );
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (CONTENT_SECURITY_POLICY, policy()),
-        // For browsers that do not support `frame-ancestors`.
-        (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-    ];
-    (headers, html).into_response()
-}
-
-/// A text that is no markup, in an element or in an attribute with quotes.
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            other => html.push(other),
-        }
-    }
-    html
+    html::page(policy(), html)
 }
 
 /// A number of bytes for people.
@@ -122,11 +99,6 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_no_markup() {
-        assert_eq!(escaped("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
-    }
 
     #[test]
     fn sizes_are_short() {

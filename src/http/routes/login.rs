@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SET_COOKIE, X_FRAME_OPTIONS};
+use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
@@ -15,7 +15,7 @@ use crate::http::request::account::require_users;
 use crate::http::request::body::form_within;
 use crate::http::request::client::is_tls;
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::{cookie, headers, password_form};
+use crate::http::response::{cookie, headers, html, password_form};
 
 /// Where a login leads that was asked for by no page.
 const START: &str = pattern::DOCS_PAGE;
@@ -99,24 +99,9 @@ fn form(status: StatusCode, next: &str, wrong: &str) -> Response {
 "#,
         wrong = password_form::alert(wrong),
         action = pattern::LOGIN,
-        next = escape(next),
+        next = html::escaped(next),
     );
-    let mut response = password_form::with_status(status, page);
-    for (name, value) in [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CACHE_CONTROL, "no-store"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        // For browsers that do not support `frame-ancestors`.
-        (X_FRAME_OPTIONS, "DENY"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
-/// A text in an attribute of HTML.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+    password_form::with_status(status, html::page(HeaderValue::from_static(POLICY), page))
 }
 
 #[cfg(test)]
@@ -146,12 +131,5 @@ mod tests {
             assert_eq!(own_path(Some(foreign)), START, "{foreign:?}");
         }
         assert_eq!(own_path(None), START);
-    }
-
-    #[test]
-    fn a_target_cannot_leave_its_attribute() {
-        let escaped = escape(r#"/"><script>'&"#);
-        assert!(!escaped.contains(['"', '<', '>', '\'']), "{escaped}");
-        assert_eq!(escape("/a&b"), "/a&amp;b");
     }
 }
