@@ -1,6 +1,7 @@
 //! The retry loop of changes of accounts.
 
 use super::Auth;
+use super::authority::{Authority, Credential};
 use super::error::{AuthError, Result};
 use crate::table::{Outcome, Plan, RowChange};
 
@@ -14,8 +15,8 @@ impl Auth {
     /// A refused plan may leave the rows that it prepares. The next attempt prepares the same ones, byte for byte, or they
     /// are deleted: a cell of an index is never put again after it was deleted.
     ///
-    /// Errors: those of `decide`; [`AuthError::Contended`] after too many attempts. After an unknown outcome there is
-    /// no other attempt, since the change may have happened.
+    /// Errors: those of `decide`, but after [`AuthError::Contended`] it decides again; [`AuthError::Contended`] after
+    /// too many attempts. After an unknown outcome there is no other attempt, since the change may have happened.
     pub(super) async fn until_committed<T, F>(&self, decide: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<(Plan, T)>>,
@@ -26,7 +27,11 @@ impl Auth {
             if !matches!(&decided, Ok((plan, _)) if plan.prepare == left) {
                 self.delete_prepared(std::mem::take(&mut left)).await;
             }
-            let (plan, answer) = decided?;
+            let (plan, answer) = match decided {
+                // It has read rows that contradict each other.
+                Err(AuthError::Contended) => continue,
+                decided => decided?,
+            };
             let prepared = plan.prepare.clone();
             match self.tables.commit(plan).await? {
                 Outcome::Committed => return Ok(answer),
@@ -36,6 +41,24 @@ impl Auth {
         }
         self.delete_prepared(left).await;
         Err(AuthError::Contended)
+    }
+
+    /// As [`until_committed`](Self::until_committed), for a change by this user. `decide` gets who asks. If it refuses,
+    /// his account is read again: a refusal is of an instant at which he might ask. A plan is guarded by his account.
+    pub(super) async fn until_committed_by<T, F>(&self, by: &Credential, decide: impl Fn(Authority) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<(Plan, T)>>,
+    {
+        let decide = &decide;
+        self.until_committed(|| async move {
+            let authority = self.authority(by).await?;
+            let decided = decide(authority.clone()).await;
+            if decided.is_err() && !self.authority(by).await?.is_same(&authority) {
+                return Err(AuthError::Contended);
+            }
+            decided
+        })
+        .await
     }
 
     /// Deletes index entries that refused plans have prepared.

@@ -135,9 +135,13 @@ impl Auth {
         let mut rows = vec![authority.guard()];
         let user = authority.user().cloned();
         let Some(asker) = &authority.asker else { return Ok(Permission { user, rows }) };
+        let mut depth = chain.depth();
         if let Some(scope) = asker.scope {
-            let level = chain.level(scope.dir, chain.depth()).filter(|_| scope.rights.contains(right));
-            rows.extend(chain.bound(level.ok_or(AuthError::Forbidden)?));
+            let level = chain.level(scope.dir, depth).filter(|_| scope.rights.contains(right));
+            let level = level.ok_or(AuthError::Forbidden)?;
+            rows.extend(chain.bound(level));
+            // What its maker has further down does not count: he could not share its directory by that.
+            depth = if asker.share.is_some() { level } else { depth };
         }
         // A share does what it is for, as long as its maker may do that, and may share it.
         let needed = match &asker.share {
@@ -145,7 +149,7 @@ impl Auth {
             Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.into(),
         };
         for right in needed {
-            for row in self.search(asker, chain, right).await?.ok_or(AuthError::Forbidden)? {
+            for row in self.search(asker, (chain, depth), right).await?.ok_or(AuthError::Forbidden)? {
                 guards::add(&mut rows, row);
             }
         }
@@ -153,9 +157,14 @@ impl Auth {
     }
 
     /// The shortest chain of givers from the user to an admin: what guards it, beside the user's own account. None if
-    /// there is no such chain.
-    async fn search(&self, asker: &Asker, chain: &DirChain, right: Right) -> Result<Option<Vec<ConditionalRow>>> {
-        let first = Step { name: asker.name.clone(), depth: chain.depth(), rows: Vec::new(), givers: 0 };
+    /// there is no such chain. `depth`: the directory of the path on which he needs the right.
+    async fn search(
+        &self,
+        asker: &Asker,
+        (chain, depth): (&DirChain, usize),
+        right: Right,
+    ) -> Result<Option<Vec<ConditionalRow>>> {
+        let first = Step { name: asker.name.clone(), depth, rows: Vec::new(), givers: 0 };
         let mut open = VecDeque::from([first]);
         let mut seen = HashSet::new();
         while let Some(mut step) = open.pop_front() {

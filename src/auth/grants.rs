@@ -65,8 +65,7 @@ impl Auth {
     /// directories that were deleted: these are removed first.
     pub async fn put_grant(&self, by: &Credential, chain: &DirChain, to: &Grantee, rights: Rights) -> Result<bool> {
         let this = self;
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
+        self.until_committed_by(by, |authority| async move {
             let giver = giver(&authority)?;
             let mut plan = this.may_give(&authority, chain, to, rights, &giver).await?;
             let (_, dir) = chain.last().ok_or(AuthError::Forbidden)?;
@@ -130,8 +129,7 @@ impl Auth {
     /// Errors: [`AuthError::NotFound`] if there is none.
     pub async fn delete_grant(&self, by: &Credential, chain: &DirChain, from: &Grantee) -> Result<()> {
         let this = self;
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
+        self.until_committed_by(by, |authority| async move {
             let giver = giver(&authority)?;
             let mut plan = Plan { guarded: vec![authority.guard()], ..Plan::default() };
             if let Giver::User(_) = giver {

@@ -118,7 +118,7 @@ impl Auth {
     }
 
     /// Who makes a user: an admin, or nobody if there are no users.
-    async fn maker(&self, by: &Credential) -> Result<Option<Authority>> {
+    pub(super) async fn maker(&self, by: &Credential) -> Result<Option<Authority>> {
         if by.user().is_some() {
             return self.admin(by).await.map(Some);
         }

@@ -33,6 +33,15 @@ impl Requester {
         Self(None)
     }
 
+    /// Refuses who may not make a user now.
+    ///
+    /// Errors: [`AuthError::Forbidden`] to others than admins; [`AuthError::UsersExist`] to nobody, once there is a
+    /// user.
+    pub async fn check_maker(&self) -> Result<()> {
+        let known = self.0.as_ref().ok_or(AuthError::Forbidden)?;
+        known.auth.maker(&known.credential).await.map(|_| ())
+    }
+
     /// Adds a new user of his to a plan: [`Auth::plan_user`].
     pub async fn plan_user(&self, plan: &mut Plan, user: &PreparedUser, home: Option<DirId>) -> Result<User> {
         let known = self.0.as_ref().ok_or(AuthError::Forbidden)?;

@@ -135,8 +135,7 @@ impl Auth {
         let (digest, created) = (digest_of(&text), (self.clock)());
         let (this, owner, new) = (self, &owner, &new);
         let expires = self
-            .until_committed(|| async move {
-                let authority = this.authority(by).await?;
+            .until_committed_by(by, |authority| async move {
                 if !authority.is_for_account() {
                     return Err(AuthError::Forbidden);
                 }
@@ -198,8 +197,7 @@ impl Auth {
     pub async fn end_secret(&self, by: &Credential, of: &UserName, kind: SecretKind, id: SecretId) -> Result<()> {
         let owner = SecretOwner { user: of.clone(), kind, id };
         let (this, owner) = (self, &owner);
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
+        self.until_committed_by(by, |authority| async move {
             may_see(&authority, of, by, owner)?;
             let key = Grantee::User(of.clone()).key();
             let cell = owner.column();
@@ -223,8 +221,7 @@ impl Auth {
     /// Ends all sessions of the user himself or, for an admin, of another one.
     pub async fn end_sessions(&self, by: &Credential, of: &UserName) -> Result<()> {
         let this = self;
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
+        self.until_committed_by(by, |authority| async move {
             may_list(&authority, of)?;
             let (_, stamp) = this.user_with_stamp(of).await?;
             let finish = this.secret_entries_of(of, SESSION, None).await?;

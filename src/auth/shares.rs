@@ -82,8 +82,7 @@ impl Auth {
         let (digest, created) = (digest_of(&text), (self.clock)());
         let share = Share { digest, target, mode, created, expires, password };
         let (this, owner, share) = (self, &owner, &share);
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
+        self.until_committed_by(by, |authority| async move {
             if !authority.may_share() {
                 return Err(AuthError::Forbidden);
             }

@@ -104,8 +104,7 @@ impl Auth {
             Some(password) => Some(self.verifier.hash(password, authority.user()).await?),
         };
         let (this, name, change, hash, old) = (self, &name, &change, &hash, &old);
-        self.until_committed(|| async move {
-            let authority = this.authority(by).await?;
+        self.until_committed_by(by, |authority| async move {
             may_change(&authority, name, change)?;
             let (mut plan, user) = this.plan_change(by, &authority, name, change, hash.as_ref()).await?;
             match old {
@@ -145,8 +144,18 @@ impl Auth {
         }
         let row = ConditionalRow { table: account::TABLE, row: key(name), checks, changes };
         guards::add_all(&mut plan, [row, authority.guard()]);
-        guards::add_all(&mut plan, self.count_admins(before, user.profile.is_enabled_admin()).await?);
+        let counted = self.count_admins(before, user.profile.is_enabled_admin()).await;
+        guards::add_all(&mut plan, self.of_stamp(name, stamp, counted).await?);
         Ok((plan, user))
+    }
+
+    /// The number of admins was read after the user. That he is the last one counts only if he has not changed since:
+    /// otherwise he may have been counted out by another request.
+    async fn of_stamp<T>(&self, name: &UserName, stamp: Stamp, counted: Result<T>) -> Result<T> {
+        if matches!(counted, Err(AuthError::LastAdmin)) && self.user_with_stamp(name).await?.1 != stamp {
+            return Err(AuthError::Contended);
+        }
+        counted
     }
 
     /// The check that no session and no token of a user is made from now on.
@@ -212,8 +221,10 @@ impl Auth {
     pub async fn remove_user(&self, by: &Credential, name: &str) -> Result<()> {
         let this = self;
         let removed = self
-            .until_committed(|| async move {
-                let admin = this.admin(by).await?;
+            .until_committed_by(by, |admin| async move {
+                if !admin.is_admin_user() {
+                    return Err(AuthError::Forbidden);
+                }
                 let name = this.known_name(name).await?.ok_or(AuthError::NotFound)?;
                 let account = this.account(&Grantee::User(name.clone())).await?.ok_or(AuthError::NotFound)?;
                 let (profile, stamp) = (account.user().ok_or(AuthError::NotFound)?.clone(), account.stamp);
@@ -225,7 +236,8 @@ impl Auth {
                 let row = ConditionalRow { table: account::TABLE, row: key(&name), checks, changes };
                 let mut plan = Plan { finish: this.index_entries_of(&name, &account.grants).await?, ..Plan::default() };
                 guards::add_all(&mut plan, [row, admin.guard()]);
-                guards::add_all(&mut plan, this.count_admins(before, false).await?);
+                let counted = this.count_admins(before, false).await;
+                guards::add_all(&mut plan, this.of_stamp(&name, stamp, counted).await?);
                 Ok((plan, name))
             })
             .await?;

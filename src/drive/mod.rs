@@ -9,6 +9,7 @@
 //!
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them
+//! - `refusals`: refusals of changes, each of one instant
 //! - `rights`: what a requester may change and see; `seen`: lookups and lists as he sees them; `granted`: the directories
 //!   that rights are bound to; `watch`: content that is sent as long as he may read it
 //! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
@@ -41,6 +42,7 @@ mod namespace;
 mod open;
 mod query;
 mod recovery;
+mod refusals;
 mod rights;
 mod rooms;
 mod seen;

@@ -249,6 +249,15 @@ impl<'a> Look<'a> {
         self.epoch.moves()
     }
 
+    /// The permission to change what is in the directory, if he has it.
+    pub async fn permission_to_write(&self) -> Result<Option<Permission>> {
+        match self.rights.write_in(self.path).await {
+            Ok(permission) => Ok(Some(permission)),
+            Err(DriveError::Forbidden) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether he saw the same at each instant since then. Otherwise what was read at the path may be of another directory,
     /// or was stored after his right had ended: look again.
     ///

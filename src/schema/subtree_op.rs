@@ -43,6 +43,16 @@ pub enum SubtreeOpKind {
     Delete,
 }
 
+impl SubtreeOpKind {
+    /// The new path of a move.
+    pub fn target(&self) -> Option<&DrivePath> {
+        match self {
+            Self::Move { to } => Some(to),
+            Self::Delete => None,
+        }
+    }
+}
+
 /// What an operation does, and to what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpRecord {

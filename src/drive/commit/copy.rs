@@ -16,7 +16,8 @@ use crate::budget::{Budget, WAIT};
 use crate::content::{ContentError, StagedContent};
 use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::model::{Condition, CopyStats, ListQuery, Node, NodeKind, Written};
-use crate::drive::namespace::lookup::{Versioned, lookup};
+use crate::drive::namespace::lookup::{NameLookup, Versioned, lookup};
+use crate::drive::refusals::settled;
 use crate::drive::rights::{Look, Rights};
 use crate::drive::seen::{list, open_content, source_of_copy, stat};
 use crate::drive::settings::TRIES;
@@ -272,10 +273,7 @@ impl Copier {
 
     async fn copy_file(&self, from: &DrivePath, to: &DrivePath, options: CopyOptions<'_>) -> Result<Written> {
         let CopyOptions { requester, overwrite, creator } = options;
-        // Checked before the content is copied, and again by the commit.
-        let (parent, name) = to.split().ok_or(DriveError::Exists)?;
-        let target = lookup(&self.committer.namespace, &parent, &name).await?;
-        check_target(&self.committer.namespace, &target, &parent, overwrite).await?;
+        let target = self.find_target(from, to, options).await?;
         let (staged, attributes, reserved) = self.copy_content(options, from, target.file.as_ref()).await?;
         let new =
             NewVersion { mime: attributes.mime, creator: creator.to_owned(), modified: Some(attributes.modified) };
@@ -291,6 +289,19 @@ impl Copier {
             Err(DriveError::IsDirectory) => Err(DriveError::Exists),
             other => other,
         }
+    }
+
+    /// What is at the target of a file, if the requester may copy it there as things are now. Checked before the content
+    /// is copied, and again by the commit.
+    async fn find_target(&self, from: &DrivePath, to: &DrivePath, options: CopyOptions<'_>) -> Result<NameLookup> {
+        let (ns, (parent, name)) = (&self.committer.namespace, &to.split().ok_or(DriveError::Exists)?);
+        let find = || async move {
+            let _may_write = Rights::read(ns, options.requester).await?.write_from(from, parent).await?;
+            let target = lookup(ns, parent, name).await?;
+            check_target(ns, &target, parent, options.overwrite).await?;
+            Ok(target)
+        };
+        settled(ns, options.requester, &[from, parent], find).await
     }
 
     /// Stages a copy of a file's content, which may replace a file, and what it has reserved of the quota. Every byte of it is

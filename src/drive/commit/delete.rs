@@ -11,6 +11,7 @@ use crate::drive::model::Condition;
 use crate::drive::namespace::lookup::{LiveDir, Versioned, lookup};
 use crate::drive::namespace::resolve::no_parent;
 use crate::drive::namespace::visibility;
+use crate::drive::refusals::settled;
 use crate::drive::rights::Rights;
 use crate::schema::dir::{self, DirEntry, FileEntry};
 use crate::schema::usage::UsageChange;
@@ -36,8 +37,10 @@ async fn delete_file(
     condition: &Condition,
     caller: &Caller,
 ) -> Result<()> {
-    let decide = |_| decide_delete(committer, requester, path, condition);
-    let deleted = committer.until_committed(caller, decide).await?;
+    let (parent, _) = &path.split().ok_or(DriveError::Root)?;
+    let (decide, looked_at) = (|| decide_delete(committer, requester, path, condition), [path, parent]);
+    let settle = |_| settled(&committer.namespace, requester, &looked_at, decide);
+    let deleted = committer.until_committed(caller, settle).await?;
     committer.unlink_dropped(Some(&deleted));
     Ok(())
 }
@@ -97,7 +100,9 @@ async fn remove_directory(
     path: &DrivePath,
     caller: &Caller,
 ) -> Result<()> {
-    committer.until_committed(caller, |_| decide_rmdir(committer, requester, path)).await
+    let (parent, _) = &path.split().ok_or(DriveError::Root)?;
+    let (decide, looked_at) = (|| decide_rmdir(committer, requester, path), [path, parent]);
+    committer.until_committed(caller, |_| settled(&committer.namespace, requester, &looked_at, decide)).await
 }
 
 async fn decide_rmdir(committer: &Committer, requester: &Requester, path: &DrivePath) -> Result<Decision<'static, ()>> {
@@ -125,12 +130,15 @@ async fn decide_rmdir(committer: &Committer, requester: &Requester, path: &Drive
     let mut usage = UsageChange::default();
     usage.take_directory(&directory.value.creator);
     rights.count(&mut plan, &usage);
+    // IMPORTANT: the row that has to be empty is the last one. A refusal by it means that all rights hold at this
+    // instant.
+    plan.guarded.rotate_left(1);
     Ok(Decision::Commit { plan, change: None, content: None, answer: () })
 }
 
-/// Deletes the directory row together with its name, at one instant, and the row of its id after that. The check that it
-/// has no children refuses the plan if an upload into the directory commits first; an upload that commits later finds no
-/// directory row.
+/// Deletes the directory row, which is the plan's first one, together with its name, at one instant, and the row of its
+/// id after that. The check that it has no children refuses the plan if an upload into the directory commits first; an
+/// upload that commits later finds no directory row.
 fn rmdir_plan(
     parent: &DrivePath,
     live: &LiveDir,

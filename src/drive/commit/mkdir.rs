@@ -9,6 +9,7 @@ use crate::drive::error::{DriveError, Result};
 use crate::drive::model::{Node, Written};
 use crate::drive::namespace::lookup::stat;
 use crate::drive::namespace::resolve::resolve_parent;
+use crate::drive::refusals::settled;
 use crate::drive::rights::{Look, Rights};
 use crate::schema::DrivePath;
 use crate::schema::usage::UsageChange;
@@ -34,7 +35,9 @@ async fn make_directory(
     (creator, parents): (&str, bool),
     caller: &Caller,
 ) -> Result<Written> {
-    committer.until_committed(caller, |_| decide(committer, requester, path, creator, parents)).await
+    let parent = path.split().map_or_else(DrivePath::root, |(parent, _)| parent);
+    let (decide, paths) = (|| decide(committer, requester, path, creator, parents), [path, &parent]);
+    committer.until_committed(caller, |_| settled(&committer.namespace, requester, &paths, decide)).await
 }
 
 async fn decide(

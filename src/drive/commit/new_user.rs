@@ -50,6 +50,16 @@ async fn decide(
     user: &PreparedUser,
     home: &Home,
 ) -> Result<Decision<'static, User>> {
+    let planned = plan(committer, requester, user, home).await;
+    if planned.is_err() {
+        // IMPORTANT: after all reads. Who is no admin any more does not learn what is there.
+        requester.check_maker().await?;
+    }
+    let (plan, made) = planned?;
+    Ok(Decision::Commit { plan, change: None, content: None, answer: made })
+}
+
+async fn plan(committer: &Committer, requester: &Requester, user: &PreparedUser, home: &Home) -> Result<(Plan, User)> {
     let (mut plan, mut usage) = (Plan::default(), UsageChange::default());
     let dir = match home {
         Home::Nowhere => None,
@@ -67,5 +77,5 @@ async fn decide(
     let made = requester.plan_user(&mut plan, user, dir).await?;
     requester.access().await?.count(&mut plan, &usage);
     let made = User { usage: made.usage.plus(usage.of(user.name())), ..made };
-    Ok(Decision::Commit { plan, change: None, content: None, answer: made })
+    Ok((plan, made))
 }

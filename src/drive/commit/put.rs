@@ -23,6 +23,7 @@ use crate::drive::index_changes::IndexChange;
 use crate::drive::model::{Condition, Node, PutOptions, Written};
 use crate::drive::namespace::lookup::{NameLookup, lookup, no_directory};
 use crate::drive::namespace::resolve::{Resolution, ResolvedParent, resolve, resolve_parent};
+use crate::drive::refusals::settled;
 use crate::drive::rights::Rights;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{Attributes, ContentLocation, Digest};
@@ -115,7 +116,7 @@ pub async fn put<E>(
 ) -> std::result::Result<Written, PutError<E>> {
     // IMPORTANT: refuse all that can be refused before the body is polled. Over HTTP the first poll sends `100 Continue`,
     // which makes the client send the body.
-    let (found, reserved) = check_early(committer, requester, path, &options).await?;
+    let (found, reserved) = check_now(committer, requester, path, &options).await?;
     let received = take_in(committer, requester, path, options, (body, reserved)).await?;
     let version = ReceivedUpload { found: Some(found), ..received }.stage().await?;
     Ok(version.store_here(committer).await?)
@@ -132,7 +133,7 @@ pub async fn receive<E>(
     // A content file would be written in vain. What is smaller reserves nothing of a quota: the commit decides.
     let mut reserved = Reserved::default();
     if options.length.is_none_or(|length| length > INLINE as u64) {
-        (_, reserved) = check_early(committer, requester, path, &options).await?;
+        (_, reserved) = check_now(committer, requester, path, &options).await?;
     }
     take_in(committer, requester, path, options, (body, reserved)).await
 }
@@ -154,12 +155,28 @@ async fn take_in<E>(
 
 /// Checks that files may be stored below a directory, which is there or can be made, as things are now.
 pub async fn check_below(committer: &Committer, requester: &Requester, path: &DrivePath) -> Result<()> {
-    // Nothing is written, so nothing is guarded.
-    let _may_write = Rights::read(&committer.namespace, requester).await?.write_in(path).await?;
-    match resolve(&committer.namespace, path).await? {
-        Resolution::Open { .. } => Ok(committer.namespace.tables.has_space().await?),
-        Resolution::File => Err(DriveError::ParentIsFile),
-    }
+    let ns = &committer.namespace;
+    let check = || async {
+        // Nothing is written, so nothing is guarded.
+        let _may_write = Rights::read(ns, requester).await?.write_in(path).await?;
+        match resolve(ns, path).await? {
+            Resolution::Open { .. } => Ok(ns.tables.has_space().await?),
+            Resolution::File => Err(DriveError::ParentIsFile),
+        }
+    };
+    settled(ns, requester, &[path], check).await
+}
+
+/// As [`check_early`]. A refusal is of an instant at which the requester might ask.
+async fn check_now(
+    committer: &Committer,
+    requester: &Requester,
+    path: &DrivePath,
+    options: &PutOptions,
+) -> Result<(NameLookup, Reserved)> {
+    let (parent, _) = path.split().ok_or(DriveError::IsDirectory)?;
+    let check = || check_early(committer, requester, path, options);
+    settled(&committer.namespace, requester, &[&parent], check).await
 }
 
 /// Checks now what the commit will check again, so that a refused upload is not sent. Returns what it has read of the name,
@@ -230,12 +247,16 @@ async fn create_file(committer: Arc<Committer>, version: StagedVersion, caller: 
     drop(reserved);
     let (parent, name) = path.split().ok_or(DriveError::IsDirectory)?;
     let found = Mutex::new(found.filter(|found| found.parent.is_some()));
-    let stored = committer.until_committed(&caller, |ids| {
+    let decide = |ids| {
         // The checks of the plan are of what was read, whenever that was: if it is no longer so, the plan is refused, and
         // the next attempt reads again.
         let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
         decide((&committer, &requester), (&parent, &name), (ids, found), &staged, &new, &rules)
-    });
+    };
+    let looked_at: Vec<&DrivePath> = [&parent].into_iter().chain(&rules.source).collect();
+    let (decide, looked_at) = (&decide, looked_at.as_slice());
+    let settle = |ids| settled(&committer.namespace, &requester, looked_at, move || decide(ids));
+    let stored = committer.until_committed(&caller, settle);
     match stored.await {
         Ok((entry, found)) => Ok(committed(&committer, path, entry, found).await),
         Err(error) => {

@@ -9,6 +9,7 @@ use crate::drive::file_rows::drop_version;
 use crate::drive::index_changes::IndexChange;
 use crate::drive::model::{Node, Written};
 use crate::drive::namespace::lookup::{LiveDir, NameLookup, Versioned, lookup, no_directory};
+use crate::drive::refusals::settled;
 use crate::drive::rights::Rights;
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{self, FilePosition};
@@ -54,7 +55,9 @@ pub async fn rename_file(
 ) -> Result<Renamed> {
     let source = from.split().ok_or(DriveError::Root)?;
     let paths = Paths { from, to, source, target: split_target(from, to)?, overwrite };
-    let (renamed, replaced) = committer.until_committed(caller, |_| decide(committer, requester, &paths)).await?;
+    let (decide, looked_at) = (|| decide(committer, requester, &paths), [from, &paths.source.0, &paths.target.0]);
+    let settle = |_| settled(&committer.namespace, requester, &looked_at, decide);
+    let (renamed, replaced) = committer.until_committed(caller, settle).await?;
     committer.unlink_dropped(replaced.as_ref());
     Ok(renamed)
 }

@@ -27,10 +27,12 @@ use super::commit::rename::{Renamed, rename_file};
 use super::commit::target::split_target;
 use super::error::{DriveError, Result};
 use super::model::{Node, Written};
+use super::namespace::Namespace;
 use super::recovery::abort::abort_and_clean;
 use super::recovery::at_start::resume;
 use super::recovery::complete::{complete, retry_later};
 use super::recovery::locks::clear_locks_at;
+use super::refusals::{settled, tells_of_the_tree};
 use super::rights::Rights;
 use crate::auth::Requester;
 use crate::schema::dir::DirEntry;
@@ -91,34 +93,46 @@ async fn run(
     caller: &Caller,
 ) -> Result<DirEntry> {
     let ns = &committer.namespace;
+    let parents = [Some(parent_of(from)?), kind.target().map(parent_of).transpose()?];
+    let looked_at: Vec<&DrivePath> = [from].into_iter().chain(parents.iter().flatten()).collect();
     let mut attempts = Attempts::new(caller, committer.lock_wait);
     loop {
-        // Before any row is locked. The commit decides anew, and is guarded.
-        let rights = Rights::read(ns, requester).await?;
-        let _may_take = rights.take(from).await?;
+        // Before it waits for others, whose locks he may not see.
+        let _may_take = Rights::read(ns, requester).await?.take(from).await?;
         // Without a record the operation waits like any writer. Once it has one, it yields to older operations.
         clear_locks_at(&committer.recovery, from, &mut attempts).await?;
-        let root = root_of(ns, from).await?;
-        if let SubtreeOpKind::Move { to } = kind {
-            let _may_put = rights.write_from(from, &parent_of(to)?).await?;
-        }
-        if let SubtreeOpKind::Move { to } = kind
-            && let Err(error) = free_target(ns, to).await
-        {
-            // Source and target were read at two instants: another move may have put this directory there in between.
-            if root_of(ns, from).await?.entry.bytes != root.entry.bytes {
-                attempts.next().await?;
-                continue;
-            }
-            return Err(error);
-        }
+        let Some(root) = settled(ns, requester, &looked_at, || find_root(ns, requester, from, kind)).await? else {
+            attempts.next().await?;
+            continue;
+        };
         let record = OpRecord { from: from.clone(), root: root.entry.value.id, kind: kind.clone() };
         match attempt(committer, requester, &root, record, caller).await {
             Ok(()) => return Ok(root.entry.value),
             Err(DriveError::Contended) => attempts.wait().await?,
+            // The next attempt refuses it, if its requester may still know that.
+            Err(error) if tells_of_the_tree(&error) => attempts.wait().await?,
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The directory of an operation, if its requester may move or delete it as things are now. None if source and target,
+/// which are read at two instants, contradict each other. The commit decides anew, and is guarded.
+async fn find_root(
+    ns: &Namespace,
+    requester: &Requester,
+    from: &DrivePath,
+    kind: &SubtreeOpKind,
+) -> Result<Option<SubtreeRoot>> {
+    let rights = Rights::read(ns, requester).await?;
+    let _may_take = rights.take(from).await?;
+    let root = root_of(ns, from).await?;
+    let SubtreeOpKind::Move { to } = kind else { return Ok(Some(root)) };
+    let _may_put = rights.write_from(from, &parent_of(to)?).await?;
+    let Err(error) = free_target(ns, to).await else { return Ok(Some(root)) };
+    // Another move may have put this directory there in between.
+    let is_same = root_of(ns, from).await?.entry.bytes == root.entry.bytes;
+    if is_same { Err(error) } else { Ok(None) }
 }
 
 /// One attempt: step 1, then the other steps, then the finish or the abort.

@@ -1,11 +1,14 @@
 //! Who has which right where, and what guards a decision.
 
 use rowdrive::auth::{AuthError, NewToken, UserChange};
+use rowdrive::drive::{DriveError, ListQuery};
 use rowdrive::schema::DirId;
 use rowdrive::schema::rights::Right::{self, Read, Share, Write};
 use rowdrive::schema::secret::Scope;
 
 use super::fixture::{World, grantee, new_user, path, rights};
+use crate::drive::fixture::run;
+use crate::drive::model::Op;
 
 pub async fn a_right_holds_on_its_directory_and_below(world: World) {
     let admin = world.admin().await;
@@ -225,6 +228,28 @@ pub async fn an_anonymous_commit_is_refused_once_there_is_a_user(world: World) {
     world.auth.make_first_user(new_user("tom")).await.unwrap();
     assert!(!world.commits(&permission).await);
     assert!(matches!(world.auth.authority(&nobody).await, Err(AuthError::Unauthorized)));
+}
+
+pub async fn a_share_needs_the_rights_of_its_maker_on_its_own_directory(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    run(&world.drive, Op::Put("/a/x/f", 1)).await.unwrap();
+    world.give(&admin, "/a", "tom", &[Share]).await;
+    let share = world.share(&tom, "/a", (None, None)).await.unwrap().credential;
+    let drive = world.drive.for_requester(world.auth.requester(share));
+    for at in ["/", "/x", "/x/f"] {
+        drive.stat(&path(at)).await.unwrap();
+    }
+    // He may still read there, and share what is further down.
+    world.give(&admin, "/a", "tom", &[Read]).await;
+    world.give(&admin, "/a/x", "tom", &[Share]).await;
+    for at in ["/", "/x", "/x/f"] {
+        assert!(matches!(drive.stat(&path(at)).await, Err(DriveError::NotFound)), "{at}");
+    }
+    let all = ListQuery { kind: None, prefix: String::new(), after: None, limit: 10 };
+    assert!(matches!(drive.list(&path("/"), &all).await, Err(DriveError::NotFound)));
+    world.give(&admin, "/", "tom", &[Share]).await;
+    drive.stat(&path("/x/f")).await.unwrap();
 }
 
 pub async fn only_what_leads_to_a_right_is_seen(world: World) {

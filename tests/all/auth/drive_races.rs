@@ -31,6 +31,8 @@ enum Rival {
     Hide,
     /// The same for `/t`, by the grant of Max.
     HideFromGiver,
+    /// The same in `/a/e`, which was empty.
+    Fill,
     /// Removes what Tom does not see in `/h`, then lets him read `/h`.
     Unhide,
     /// Puts `/r`, which Tom may read, in the place of `/w`, with other names in it.
@@ -80,11 +82,16 @@ async fn act(base: &Base, auth: &Auth, drive: &Drive, rival: Rival) -> bool {
             true
         }
         Rival::MoveOut => run(drive, Op::Move("/a/c", "/h/c", false)).await.is_ok(),
-        Rival::Hide | Rival::HideFromGiver => {
+        Rival::Hide | Rival::HideFromGiver | Rival::Fill => {
             let (dir, holder, file) = match rival {
                 Rival::Hide => ("/a", "tom", "/a/c/secret"),
+                Rival::Fill => ("/a", "tom", "/a/e/secret"),
                 _ => ("/t", "max", "/t/secret"),
             };
+            // What was asked for may have made a directory of this name.
+            if drive.unrestricted().stat(&path(file)).await.is_ok_and(|node| node.is_directory()) {
+                return false;
+            }
             auth.delete_grant(&base.admin, &chain(drive, dir).await, &grantee(holder)).await.unwrap();
             run(drive, Op::Put(file, 42)).await.unwrap();
             true
@@ -224,6 +231,22 @@ async fn no_refusal_tells_what_is_hidden() {
     let hidden = ["delete /h/f", "rmdir /h/d", "remove /h/d", "move /h/f /a/n", "move /h/d /a/n", "copy /h/f /a/n"];
     races(&hidden, &[Rival::Unhide]).await;
     races(&["delete /w/x/f", "remove /w/o", "move /w/x/f /a/n", "move /w/o /a/n"], &[Rival::Swap]).await;
+}
+
+/// A refusal does not tell what was stored after the end of the right.
+#[tokio::test]
+async fn no_refusal_tells_what_came_after_the_end_of_a_right() {
+    let refused = [
+        "mkdir /a/c/secret",
+        "put /a/c/secret/x",
+        "delete /a/c/secret",
+        "move /a/f /a/c/secret",
+        "move /a/c/g /a/c/secret",
+        "move /a/e /a/c/secret",
+        "copy /r/f /a/c/secret",
+    ];
+    races(&refused, &[Rival::Hide]).await;
+    races(&["rmdir /a/e", "delete /a/e/secret"], &[Rival::Fill]).await;
 }
 
 /// Asks with changes before two of the calls. Returns the answer, and whether there were both calls.

@@ -15,6 +15,7 @@
 //! - `share_bounds`, `share_logins`: how many shares a user has; what a browser sends in place of the password of one
 //! - `share_races`: a change before any call of a read by a share
 //! - `drive_races`: a change of rights before any call of an operation of the drive
+//! - `rights_model`: eight clients at random, and a model that says which answers each state allows
 
 mod anonymous;
 mod base;
@@ -27,6 +28,7 @@ mod grants;
 mod logins;
 mod quotas;
 mod races;
+mod rights_model;
 mod secrets;
 mod share_bounds;
 mod share_logins;
@@ -66,6 +68,7 @@ on_every_store! {
         of_two_first_users_one_is_made
         a_drive_with_users_knows_no_anonymous_request
         names_that_look_the_same_are_given_once
+        who_is_no_admin_any_more_does_not_learn_what_is_at_a_home
         a_removed_user_has_nothing_and_his_name_is_never_given_again
         who_is_made_an_admin_anew_has_his_new_password_alone
         an_account_begins_with_the_usage_of_files_that_are_there
@@ -101,6 +104,7 @@ on_every_store! {
         givers_in_a_circle_have_nothing
         everyone_has_what_was_given_to_everyone
         a_token_narrows
+        a_share_needs_the_rights_of_its_maker_on_its_own_directory
         only_what_leads_to_a_right_is_seen
         a_commit_is_refused_once_the_right_has_ended
         a_commit_of_an_admin_is_refused_once_he_is_none

@@ -149,6 +149,39 @@ async fn of_two_admins_who_demote_themselves_one_stays() {
     .await;
 }
 
+/// The first demotion has counted her out already.
+#[tokio::test]
+async fn who_is_demoted_twice_at_once_is_not_the_last_admin() {
+    let Base { store, admin, .. } = Base::new().await;
+    let one = admin.clone();
+    let change: Run<_> = Box::new(move |auth| {
+        let admin = one.clone();
+        Box::pin(async move { auth.change_user(&admin, "eva", demote()).await })
+    });
+    at_every_call(&store, change, changes(admin, "eva", demote()), async |_: Auth, done: Result<_, AuthError>| {
+        assert!(done.is_ok(), "{done:?}");
+    })
+    .await;
+}
+
+/// He gets the answer of one who is disabled, and not that his session is there no more.
+#[tokio::test]
+async fn who_is_disabled_learns_nothing_more_of_his_sessions() {
+    let Base { store, admin, login, .. } = Base::new().await;
+    let store = Arc::new(store);
+    let made = auth(store.clone()).await.make_session(&login).await.unwrap();
+    let owner = made.credential.secret().unwrap().clone();
+    let change: Run<_> = Box::new(move |auth| {
+        let (login, owner) = (login.clone(), owner.clone());
+        Box::pin(async move { auth.end_secret(&login, &owner.user, owner.kind, owner.id).await })
+    });
+    let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+    at_every_call(&store, change, changes(admin, "tom", disable), async |_: Auth, done: Result<(), AuthError>| {
+        assert!(matches!(done, Ok(()) | Err(AuthError::Unauthorized)), "{done:?}");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_admin_who_is_demoted_changes_nothing_more() {
     let Base { store, admin, eva, .. } = Base::new().await;

@@ -1,12 +1,15 @@
 //! Users: made, changed, removed.
 
 use rowdrive::auth::{AuthError, NewToken, NewUser, QuotaChange, UserChange};
+use rowdrive::drive::{DriveError, Home};
 use rowdrive::schema::account::{self, Quota, Usage};
 use rowdrive::schema::rights::Right;
 use rowdrive::schema::secret::Scope;
 use rowdrive::table::{Change, Check, Column, ConditionalRow, Plan};
 
-use super::fixture::{ADMIN, PASSWORD, World, grantee, log_in, new_user, old_password, rights, user};
+use super::fixture::{ADMIN, PASSWORD, World, grantee, log_in, new_user, old_password, path, rights, user};
+use crate::drive::fixture::run;
+use crate::drive::model::Op;
 
 pub async fn of_two_first_users_one_is_made(world: World) {
     let (one, other) = tokio::join!(
@@ -43,6 +46,24 @@ pub async fn names_that_look_the_same_are_given_once(world: World) {
     assert!(matches!(world.auth.add_user(&admin, short).await, Err(AuthError::Password(_))));
     let names: Vec<String> = world.auth.users(&admin).await.unwrap().into_iter().map(|u| u.name.to_string()).collect();
     assert_eq!(names, ["Tom", ADMIN]);
+}
+
+/// His password takes a while to hash: meanwhile the admin may have been demoted.
+pub async fn who_is_no_admin_any_more_does_not_learn_what_is_at_a_home(world: World) {
+    let admin = world.admin().await;
+    world.auth.add_user(&admin, NewUser { admin: true, ..new_user("eva") }).await.unwrap();
+    let eva = world.session("eva").await.credential;
+    let [one, other] =
+        [world.auth.prepare_user(&eva, new_user("tom")).await, world.auth.prepare_user(&eva, new_user("max")).await];
+    let demote = UserChange { admin: Some(false), ..UserChange::default() };
+    world.auth.change_user(&admin, "eva", demote).await.unwrap();
+    run(&world.drive, Op::Put("/homes/max", 1)).await.unwrap();
+    world.mkdir("/homes/tom").await;
+    let drive = world.drive.for_requester(world.auth.requester(eva));
+    for (user, home) in [(one, "/homes/tom"), (other, "/homes/max")] {
+        let made = drive.make_user(user.unwrap(), Home::New(path(home))).await;
+        assert!(matches!(made, Err(DriveError::Forbidden)), "{made:?}");
+    }
 }
 
 pub async fn a_removed_user_has_nothing_and_his_name_is_never_given_again(world: World) {
