@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::model::{ALL_TABLES, HotSpot, READS_ALL, REGIONS, Report, Spread};
+use super::model::{ALL_TABLES, HotSpot, MIN_FILES, READS_ALL, REGIONS, Report, Spread};
 use super::order;
 use super::table::Table;
 
-/// A run of fewer files names no key: a second of it has requests for a few folders alone, so some keys look even.
-const MIN_FILES: u64 = 50_000;
 /// A remedy, or another key, counts if its hottest server has less than this part of the hottest key's.
 const GAIN: f64 = 0.9;
 

@@ -11,6 +11,8 @@ pub const REGIONS: usize = 16;
 /// The note of an operation whose later rounds are left out; or, if all are, why it is unsupported.
 pub const RAN_OUT: &str = "the files ran out: give a larger --size, or a shorter --ms (at least 10)";
 
+/// A run of fewer files names no key: its largest folder is small, and a second of its load is of a few folders alone.
+pub const MIN_FILES: u64 = 50_000;
 /// In the cost of a remedy that leaves readers no range of keys.
 pub const READS_ALL: &str = "reads the whole table";
 /// In place of a table's name: all tables of a layout together.

@@ -71,7 +71,7 @@ pub fn tables(report: &Report) -> Vec<Table> {
     });
     let met = report.limits.iter().filter(|limit| limit.get("met") == Some(&Value::Bool(true))).count();
     let met = match report.meta.quick {
-        true => "One short round, which shows that all of it works, and nothing of rates and goals.".to_owned(),
+        true => "One short round shows that all of it works. Its rates and goals are no result.".to_owned(),
         false => format!("{met} of {} goals are met.", report.limits.len()),
     };
     let run = |meta: &Meta| members(&serde_json::to_value(meta).unwrap_or_default(), "");

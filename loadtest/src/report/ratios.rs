@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::model::Report;
+use super::model::{MIN_FILES, Report};
 use super::order::{self, LAYOUTS, REFERENCE, figures, label, words};
 use super::table::{Table, ends, figure};
 
@@ -101,10 +101,11 @@ pub fn all(report: &Report) -> [Table; 4] {
         |(question, operation): (&&str, &&str)| rows_of(report, &to_reference, question, operation).into_iter().next();
     let is_answered = |row: &Value| row.pointer("/0/fastest").is_some_and(|fastest| fastest != "");
     let mut answers = Table::new("answers", asked.filter_map(answer).filter(is_answered));
-    if answers.rows.is_empty() {
+    if answers.rows.is_empty() || report.meta.files < MIN_FILES {
+        answers.rows.clear();
         answers.note = format!(
-            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), and {MIN_ROUNDS} rounds of both, each \
-            ended (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
+            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), {MIN_FILES} files (--size), and \
+            {MIN_ROUNDS} ended rounds (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
         );
     }
     [

@@ -145,7 +145,7 @@ fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial()
         "out/report.html",
         "out/limits.md",
         "**LEFT OUT: move a file (`tree`), at",
-        "nothing of rates",
+        "are no result",
         "needs `fullpath`",
     ];
     assert_eq!(said.into_iter().find(|said| !printed.contains(said)), None, "{printed}");
