@@ -39,6 +39,7 @@ impl<'a> Run<'a> {
     pub fn new(options: &'a Options, scratch: tempfile::TempDir, stop: Stop) -> Result<Self> {
         let stores = File::open(scratch.path())?;
         stores.lock()?;
+        tell_of_others(scratch.path());
         room(scratch.path(), options)?;
         if let Some(args) = options.script_arguments() {
             limits::check(scratch.path(), &args)?;
@@ -59,7 +60,6 @@ impl<'a> Run<'a> {
             ..Meta::default()
         };
         let out = Folder::lock(&options.out)?;
-        tell_of_others(scratch.path());
         if machine::file_system(scratch.path()).as_deref() == Some("tmpfs") {
             say("The stores are in memory (tmpfs), where a sync costs nothing: name a folder on a disk with --dir.");
         }
@@ -131,7 +131,7 @@ fn write(report: &mut Report, start: Instant, out: &mut Folder) -> Result<()> {
     Ok(())
 }
 
-/// Names the folders of stores beside this one that no run has locked: those of runs that were killed.
+/// Names the folders of stores beside this one that no run has locked: those of runs that were killed. They take room.
 fn tell_of_others(scratch: &Path) {
     for other in scratch.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten() {
         let is_folder = other.file_type().is_ok_and(|of| of.is_dir());

@@ -101,11 +101,10 @@ pub fn all(report: &Report) -> [Table; 4] {
         |(question, operation): (&&str, &&str)| rows_of(report, &to_reference, question, operation).into_iter().next();
     let is_answered = |row: &Value| row.pointer("/0/fastest").is_some_and(|fastest| fastest != "");
     let mut answers = Table::new("answers", asked.filter_map(answer).filter(is_answered));
-    if answers.rows.is_empty() || report.meta.files < MIN_FILES {
-        answers.rows.clear();
+    if answers.rows.is_empty() {
         answers.note = format!(
-            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), {MIN_FILES} files (--size), and \
-            {MIN_ROUNDS} ended rounds (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
+            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), at least {MIN_FILES} files (--size) \
+            and {MIN_ROUNDS} whole rounds (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
         );
     }
     [
@@ -140,17 +139,18 @@ fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec
     clients.into_iter().rev().filter_map(row).collect()
 }
 
-/// The keys that no other key is shown to beat, each with its ratio to the reference. Without those of too few rounds.
+/// The keys that no other key is shown to beat, each with its ratio to the reference. None of few files or rounds.
 fn fastest(report: &Report, operation: &str, clients: usize) -> String {
     let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
     // These differ from the others by more than their key.
     let keys = order::layouts(report).into_iter().filter(|layout| !["relational", "drive"].contains(layout));
     let keys = keys.filter_map(|key| Some((ratio([key, REFERENCE])?, key)));
-    let mut keys: Vec<_> = keys.filter(|(of, _)| of.rounds >= MIN_ROUNDS).collect();
+    let mut keys: Vec<_> = keys.filter(|(of, _)| of.rounds >= MIN_ROUNDS && report.meta.files >= MIN_FILES).collect();
     keys.sort_by(|(one, _), (other, _)| other.median.total_cmp(&one.median));
     let is_faster = |one, than| ratio([one, than]).is_some_and(|ratio| ratio.clear && ratio.median > 1.0);
     let fastest = keys.iter().filter(|(_, key)| !keys.iter().any(|(_, other)| is_faster(other, key)));
-    let fastest: Vec<_> = fastest.map(|(of, key)| format!("`{key}` {}", figure(of.median))).collect();
+    let same = |of: &Ratio| if of.clear || of.median == 1.0 { "" } else { "≈ " };
+    let fastest: Vec<_> = fastest.map(|(of, key)| format!("`{key}` {}{}", same(of), figure(of.median))).collect();
     match keys.len() {
         0 | 1 => String::new(),
         all if all == fastest.len() => "none shown to be faster".to_owned(),
