@@ -309,12 +309,17 @@ pub struct TokenRequest {
     pub expires: Option<String>,
 }
 
+/// The bytes that may be uploaded by a share, unless told otherwise.
+pub const UPLOAD_BYTES: u64 = 10 << 30;
+
 /// What a share allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareModeJson {
     /// To list and download.
     Read,
+    /// To add files, and nothing else.
+    Upload,
 }
 
 /// A link for people without an account.
@@ -336,9 +341,12 @@ pub struct ShareJson {
     pub password: bool,
     #[schema(required, format = DateTime)]
     pub expires: Option<String>,
-    /// How many downloads are left. Null: no limit.
+    /// How many downloads are left. Null: no limit, or a share to upload by.
     #[schema(required)]
     pub downloads: Option<u64>,
+    /// How many bytes may still be uploaded. Null: a share to read.
+    #[schema(required)]
+    pub bytes: Option<u64>,
     #[schema(format = DateTime)]
     pub created: String,
     /// The path of the link. It is told once, when the share is made.
@@ -362,9 +370,10 @@ pub struct SharesJson {
 #[schema(as = NewShare)]
 #[allow(missing_docs)]
 pub struct ShareRequest {
-    /// The directory or the file.
+    /// The directory or the file. To upload by: a directory.
     #[schema(example = "/photos")]
     pub path: String,
+    /// `read` or `upload`.
     #[schema(value_type = String, example = "read")]
     pub mode: ShareModeJson,
     /// What the link asks for: 8 characters to 1,024 bytes. Absent: nothing.
@@ -374,10 +383,14 @@ pub struct ShareRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires: Option<String>,
-    /// After so many downloads it ends. Absent: no limit.
+    /// Of mode `read`: after so many downloads it ends. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub downloads: Option<u64>,
+    /// Of mode `upload`: the bytes of all files together. Absent: 10 GiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub bytes: Option<u64>,
 }
 
 #[cfg(test)]

@@ -124,6 +124,16 @@ pub struct SharedListPage {
     pub next: Option<String>,
 }
 
+/// A file that was uploaded by a share.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[allow(missing_docs)]
+pub struct SharedUpload {
+    /// As it was sent. If the name was taken, the file has another one.
+    #[schema(example = "cat.jpg")]
+    pub name: String,
+    pub size: u64,
+}
+
 /// A page of entries, with the cursor of the next one.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page)]

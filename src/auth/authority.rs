@@ -5,18 +5,17 @@ use bytes::Bytes;
 use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee, PasswordHash, Quota, Stamp, Usage};
 use crate::schema::grant::Grant;
-use crate::schema::ids::SecretId;
 use crate::schema::meta;
-use crate::schema::rights::{Right, Rights};
+use crate::schema::rights::Right;
 use crate::schema::secret::{Scope, Secret, SecretDigest, SecretKind, SecretOwner};
-use crate::schema::share::{Share, ShareTarget};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
-use crate::schema::{ValueError, secret, value};
-use crate::table::{Check, Column, ConditionalRow, Row, counter};
+use crate::schema::{secret, value};
+use crate::table::{Check, Column, ConditionalRow, Row};
 
 use super::Auth;
 use super::error::{AuthError, Result};
+use super::open_share::{OpenShare, ShareOperation};
 
 const HOUR_MS: i64 = 60 * 60 * 1_000;
 /// A session ends so long after its last use.
@@ -47,15 +46,6 @@ pub(super) enum Proof {
         digest: SecretDigest,
         operation: ShareOperation,
     },
-}
-
-/// What the drive uses a share for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ShareOperation {
-    /// To read its file, in the directory where the drive has found that: [`Credential::at_file`].
-    is_at_file: bool,
-    /// To send on what is counted: [`Credential::counted`].
-    is_counted: bool,
 }
 
 impl Credential {
@@ -96,6 +86,11 @@ impl Credential {
     /// answers with nothing but this file.
     pub(super) fn at_file(&self) -> Self {
         self.share_for(|operation| ShareOperation { is_at_file: true, ..operation })
+    }
+
+    /// Of an upload share: to add a file. So who uses it does nothing else.
+    pub(super) fn uploading(&self) -> Self {
+        self.share_for(|operation| ShareOperation { is_upload: true, ..operation })
     }
 
     /// Of a share: for content that is being sent. Its last download ends the share, but not itself.
@@ -160,48 +155,10 @@ impl Valid {
     fn of(column: Column, stored: &Bytes, scope: Option<Scope>) -> Self {
         Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_end: None }
     }
-}
 
-/// A share that has not ended, as its maker's account said at one instant.
-#[derive(Clone, Debug)]
-pub struct OpenShare {
-    /// Its id.
-    pub id: SecretId,
-    /// The share.
-    pub share: Share,
-    /// Downloads that it has served, or bytes that were uploaded by it.
-    pub used: u64,
-    /// Whether it is one of a file, in the directory of the file.
-    is_at_file: bool,
-}
-
-impl OpenShare {
-    /// The rights that its maker needs so that a stranger has this one by it; none if the share does not allow it.
-    pub(super) fn needed(&self, right: Right) -> Option<[Right; 2]> {
-        let is_dir = matches!(self.share.target, ShareTarget::Dir(_));
-        let is_allowed = right == self.share.right() && (is_dir || self.is_at_file);
-        is_allowed.then_some([right, Right::Share])
+    fn of_share(column: Column, stored: &Bytes, share: OpenShare) -> Self {
+        Self { share: Some(share.clone()), ..Self::of(column, stored, share.scope()) }
     }
-
-    /// The directory that it is of, if it is not one of a file.
-    fn scope(&self) -> Option<Scope> {
-        let ShareTarget::Dir(dir) = self.share.target else { return None };
-        Some(Scope { dir, rights: Rights::from_iter([self.share.right()]) })
-    }
-}
-
-/// Whether a share has not ended by itself. An upload share without bytes left is still there, and takes empty files.
-pub(super) fn is_open(share: &Share, used: u64, now: Timestamp) -> bool {
-    let is_left = share.right() == Right::Write || share.limit().is_none_or(|limit| used < limit);
-    is_left && !share.is_over(now)
-}
-
-/// The number in the counter of a share.
-pub(super) fn used_of(owner: &SecretOwner, row: &Row) -> Result<u64> {
-    let cell = owner.used_column();
-    let number = counter::decode(row.get(cell.family, &cell.qualifier).map(AsRef::as_ref));
-    let number = number.ok().and_then(|number| u64::try_from(number).ok());
-    Ok(number.ok_or(ValueError::Damaged { what: "share's counter" })?)
 }
 
 impl Authority {
@@ -356,7 +313,8 @@ impl Auth {
                         Proof::ShareFor { operation, .. } => *operation,
                         _ => ShareOperation::default(),
                     };
-                    return self.prove_share((owner, digest), value, row, operation);
+                    let open = OpenShare::find((owner, digest), value, row, (operation, (self.clock)()))?;
+                    return Ok(open.map(|share| Valid::of_share(stored, value, share)));
                 }
                 let secret = Secret::decode(value)?;
                 let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
@@ -365,23 +323,6 @@ impl Auth {
                 Ok(is_valid.then(|| Valid { token_end, ..Valid::of(stored, value, secret.scope) }))
             }
         }
-    }
-
-    fn prove_share(
-        &self,
-        (owner, digest): (&SecretOwner, &SecretDigest),
-        stored: &Bytes,
-        row: &Row,
-        ShareOperation { is_at_file, is_counted }: ShareOperation,
-    ) -> Result<Option<Valid>> {
-        let (share, used) = (Share::decode(stored)?, used_of(owner, row)?);
-        let used_before = if is_counted { 0 } else { used };
-        if share.digest != *digest || !is_open(&share, used_before, (self.clock)()) {
-            return Ok(None);
-        }
-        let share = OpenShare { id: owner.id, share, used, is_at_file };
-        let valid = Valid::of(owner.column(), stored, share.scope());
-        Ok(Some(Valid { share: Some(share), ..valid }))
     }
 }
 

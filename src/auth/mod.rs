@@ -10,6 +10,7 @@
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
+//! - `open_share`: what a stranger may do by a share
 //! - `share_login`: the passwords of shares; `seal`: what clients keep for the server, `cursor_seal`: cursors among that
 //! - `verifier`: the passwords that clients send. `remembered`: those that were right within a minute; `slowdown`: wrong
 //!   ones, and `sender`: of whom; `hash_queue`: Argon2 a few at a time
@@ -30,6 +31,7 @@ mod grants;
 mod guards;
 mod hash_queue;
 mod new_user;
+mod open_share;
 pub mod password;
 pub mod random;
 mod remembered;
@@ -47,17 +49,18 @@ mod users;
 mod verifier;
 pub mod ways;
 
-pub use authority::{Authority, Credential, OpenShare};
+pub use authority::{Authority, Credential};
 pub use cursor_seal::CursorSeal;
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};
 pub use grants::GrantOnDir;
 pub use new_user::{NewUser, PreparedUser};
+pub use open_share::OpenShare;
 pub use requester::{Access, Requester};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
 pub use share_login::{SHARE_LOGIN_SECONDS, ShareLogin};
 pub use shares::{ListedShare, NewShare};
-pub use usage::Limited;
+pub use usage::{LimitOf, Limited};
 pub use users::{OldPassword, QuotaChange, User, UserChange};
 pub use ways::Ways;
 

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Auth;
-use super::authority::{Authority, Credential, OpenShare};
+use super::authority::{Authority, Credential};
 use super::cursor_seal::CursorSeal;
 use super::decide::{DirChain, Permission};
 use super::error::{AuthError, Result};
 use super::new_user::PreparedUser;
+use super::open_share::OpenShare;
 use super::users::User;
 use super::ways::Ways;
 use crate::schema::ids::DirId;
@@ -68,6 +69,13 @@ impl Requester {
         self.with(Credential::at_file)
     }
 
+    /// Who asks by an upload share, to add a file.
+    ///
+    /// IMPORTANT: the drive adds a file to the directory of the share with it, and changes nothing else.
+    pub fn uploading(&self) -> Self {
+        self.with(Credential::uploading)
+    }
+
     /// Who gets content that is being sent: the last download of a share ends it, but not itself.
     ///
     /// IMPORTANT: the content was opened by the share itself, and is counted before its first byte is sent.
@@ -119,9 +127,19 @@ impl Access {
         }
     }
 
+    /// What was proved; none for the server itself.
+    pub(super) fn credential(&self) -> Option<&Credential> {
+        self.0.as_ref().map(|(known, _)| &known.credential)
+    }
+
     /// Who asks, with all that his account says; none for the server itself.
     pub(super) fn authority(&self) -> Option<&Authority> {
         self.0.as_ref().map(|(_, authority)| authority)
+    }
+
+    /// The user; by a share its maker. None on a drive without users.
+    pub fn user(&self) -> Option<&UserName> {
+        self.authority().and_then(Authority::user)
     }
 
     /// The share by which a stranger asks.

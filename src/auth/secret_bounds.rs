@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::Auth;
-use super::authority::{is_in_time, is_open};
+use super::authority::is_in_time;
 use super::error::{AuthError, Result};
+use super::open_share::is_open;
 use crate::schema::account::{self, Grantee};
 use crate::schema::ids::SecretId;
 use crate::schema::secret::{self, Secret, SecretKind, SecretOwner};

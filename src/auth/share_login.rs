@@ -10,8 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Auth;
-use super::authority::{Credential, OpenShare};
+use super::authority::Credential;
 use super::error::{AuthError, Result};
+use super::open_share::OpenShare;
 use super::sender::Sender;
 use super::verifier::SentPassword;
 use crate::schema::account::PasswordHash;

@@ -6,10 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Auth;
-use super::authority::{Credential, Proof, is_open, used_of};
+use super::authority::{Credential, Proof};
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use super::guards;
+use super::open_share::{is_open, used_of};
 use super::random::random;
 use super::secrets::{NewSecret, digest_of};
 use crate::schema::CF;
@@ -83,7 +84,9 @@ impl Auth {
         let share = Share { digest, target, mode, created, expires, password };
         let (this, owner, share) = (self, &owner, &share);
         self.until_committed_by(by, |authority| async move {
-            if !authority.may_share() {
+            // Nothing can be added to a file.
+            let is_possible = matches!((target, mode), (ShareTarget::Dir(_), _) | (_, ShareMode::Read { .. }));
+            if !authority.may_share() || !is_possible {
                 return Err(AuthError::Forbidden);
             }
             let mut plan = Plan { prepare: share.put_index(owner), ..Plan::default() };

@@ -38,7 +38,7 @@ pub enum FindingKind {
     /// A row is locked by an operation that has no record.
     #[serde(rename = "mark")]
     OrphanedLock,
-    /// An account, the name that was given to it, or the number of admins disagree.
+    /// An account, the name that was given to it, the counter of one of its shares, or the number of admins disagree.
     AccountDiffers,
     /// The counters of an account are not the sums of what its user has created.
     UsageDiffers,

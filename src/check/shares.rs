@@ -1,4 +1,6 @@
-//! Checks the shares of every account: their index entries, and that there is what they are of.
+//! Checks the shares of every account: their index entries, their counters, and that there is what they are of.
+
+use std::collections::HashMap;
 
 use super::{Checker, FindingKind, ROWS, Result};
 use crate::schema::CF;
@@ -7,8 +9,9 @@ use crate::schema::file;
 use crate::schema::ids::SecretId;
 use crate::schema::secret::{SecretKind, SecretOwner};
 use crate::schema::share::{self, Share, ShareTarget};
+use crate::schema::usage::number;
 use crate::schema::user_name::UserName;
-use crate::table::{CellCursor, Check, ConditionalRow, PageQuery, RowQuery};
+use crate::table::{Cell, CellCursor, Change, Check, ConditionalRow, PageQuery, RowQuery, counter};
 
 impl Checker<'_> {
     /// `is_removed`: whether the user was.
@@ -18,15 +21,55 @@ impl Checker<'_> {
         let (row, family) = (holder.key(), SHARE);
         let first = PageQuery { table: account::TABLE, row, family, from, to, limit: ROWS, unchanged: Vec::new() };
         let mut pages = CellCursor::new(first);
+        // Their cells come before all counters. None of one that cannot be read.
+        let mut found: HashMap<SecretId, Option<Share>> = HashMap::new();
         while let Some(cells) = pages.next(self.tables).await? {
             for cell in &cells {
-                match share::from_cell(cell) {
-                    Ok(None) => {}
-                    Ok(Some((id, share))) => self.share(name, (id, &share), is_removed).await?,
-                    Err(error) => self.unreadable_account(&holder.key(), &error),
+                match (share::from_cell(cell), share::counter_of(cell)) {
+                    (Ok(Some((id, share))), _) => {
+                        self.share(name, (id, &share), is_removed).await?;
+                        found.insert(id, Some(share));
+                    }
+                    (Ok(None), Ok(Some(id))) => {
+                        let owner = SecretOwner { user: name.clone(), kind: SecretKind::Share, id };
+                        self.share_counter(&owner, found.get(&id).map(Option::as_ref), cell).await?;
+                    }
+                    (Ok(None), Ok(None)) => {}
+                    (Err(error), _) | (_, Err(error)) => {
+                        found.extend(share::stored_id(cell).map(|id| (id, None)));
+                        self.unreadable_account(&holder.key(), &error);
+                    }
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Checks that a counter has its share, and is within the limit of that. What was used, nothing else tells: so a repair
+    /// leaves nothing to be used.
+    async fn share_counter(&mut self, owner: &SecretOwner, of: Option<Option<&Share>>, cell: &Cell) -> Result<()> {
+        let column = owner.used_column();
+        let (detail, change) = match (of, counter::decode(Some(&cell.value))) {
+            // It cannot be read, and was reported.
+            (Some(None), _) => return Ok(()),
+            (None, _) => {
+                let detail = "it has the counter of a share that it has not".to_owned();
+                (detail, Change::delete(column.family, column.qualifier.clone()))
+            }
+            (Some(Some(share)), used) => {
+                let limit = number(share.limit().unwrap_or(0));
+                let detail = match used {
+                    Ok(used) if used <= limit => return Ok(()),
+                    Ok(used) => format!("the counter of a share is {used}, and its limit {limit}"),
+                    Err(error) => format!("the counter of a share is none: {error}"),
+                };
+                (detail, Change::put(column.family, column.qualifier.clone(), counter::encode(limit)))
+            }
+        };
+        let (holder, checks) = (Grantee::User(owner.user.clone()), vec![Check::Equals(column, cell.value.clone())]);
+        let row = ConditionalRow { table: account::TABLE, row: holder.key(), checks, changes: vec![change] };
+        let repaired = self.options.repair && self.apply(row).await?;
+        self.account_finding(FindingKind::AccountDiffers, holder.as_str(), detail, repaired);
         Ok(())
     }
 

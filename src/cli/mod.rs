@@ -29,6 +29,7 @@ mod restore;
 mod rm;
 mod serve;
 mod server_arg;
+mod share;
 mod signals;
 mod size_arg;
 mod stat;
@@ -70,6 +71,7 @@ enum Command {
     Rm(rm::Rm),
     User(user::UserArgs),
     Token(token::TokenArgs),
+    Share(share::ShareArgs),
     Grant(grant::GrantArgs),
     Completions(completions::Completions),
     Man(man::Man),
@@ -93,6 +95,7 @@ impl Command {
             Self::Rm(rm) => rm.run()?,
             Self::User(user) => user.run()?,
             Self::Token(token) => token.run()?,
+            Self::Share(share) => share.run()?,
             Self::Grant(grant) => grant.run()?,
             Self::Completions(completions) => completions.run()?,
             Self::Man(man) => man.run()?,

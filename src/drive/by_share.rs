@@ -10,7 +10,8 @@ use bytes::Bytes;
 
 use super::error::{DriveError, Result};
 use super::model::{ListQuery, Node, NodeKind, StoredListing};
-use super::namespace::Namespace;
+use super::namespace::{Namespace, lookup};
+use super::rights::Rights;
 use super::settings::TRIES;
 use super::watch::WatchedContent;
 use super::{granted, seen};
@@ -18,15 +19,29 @@ use crate::auth::{DirChain, Requester};
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, FileEntry};
 use crate::schema::file::{self, FilePosition};
-use crate::schema::share::ShareTarget;
+use crate::schema::share::{Share, ShareMode, ShareTarget};
 use crate::schema::{DirId, DrivePath, FileId, Name, file_row};
 use crate::table::{Cell, RowQuery};
 
-/// Makes sure that what the share is of is there, and that its maker sees it.
+/// Makes sure that what the share is of is there, and that its maker may do there what it is for.
 pub async fn find_target(ns: &Namespace, requester: &Requester) -> Result<()> {
-    match target(requester).await? {
-        ShareTarget::Dir(_) => stat(ns, requester, &DrivePath::root()).await.map(|_| ()),
-        ShareTarget::File(id) => file(ns, requester, id).await.map(|_| ()),
+    let share = share(requester).await?;
+    match (share.target, share.mode) {
+        (ShareTarget::Dir(_), ShareMode::Read { .. }) => stat(ns, requester, &DrivePath::root()).await.map(|_| ()),
+        (ShareTarget::File(id), ShareMode::Read { .. }) => file(ns, requester, id).await.map(|_| ()),
+        (ShareTarget::Dir(dir), ShareMode::Upload { .. }) => {
+            let uploading = &requester.uploading();
+            below(ns, dir, &DrivePath::root(), |at| async move {
+                // Nothing is written, so nothing is guarded.
+                let _may_write = Rights::read(ns, uploading).await?.write_in(&at).await?;
+                match lookup::stat(ns, &at).await? {
+                    Node::Directory { entry, .. } if entry.id == dir => Ok(()),
+                    _ => Err(DriveError::NotFound),
+                }
+            })
+            .await
+        }
+        (ShareTarget::File(_), ShareMode::Upload { .. }) => Err(DriveError::NotFound),
     }
 }
 
@@ -141,10 +156,19 @@ pub async fn paths(
     Ok(found)
 }
 
-/// What the share of a requester is of.
-async fn target(requester: &Requester) -> Result<ShareTarget> {
+/// The share of a requester.
+async fn share(requester: &Requester) -> Result<Share> {
     let access = requester.access().await?;
-    access.share().map(|open| open.share.target).ok_or(DriveError::Unauthorized)
+    access.share().map(|open| open.share.clone()).ok_or(DriveError::Unauthorized)
+}
+
+/// What the share of a requester shows. One to upload shows nothing.
+async fn target(requester: &Requester) -> Result<ShareTarget> {
+    let share = share(requester).await?;
+    match share.mode {
+        ShareMode::Read { .. } => Ok(share.target),
+        ShareMode::Upload { .. } => Err(DriveError::NotFound),
+    }
 }
 
 /// What an operation finds at a path below a directory, wherever that is.

@@ -185,6 +185,16 @@ pub struct Written {
     pub new: bool,
 }
 
+impl Written {
+    /// Bytes of the file; none of a directory.
+    pub fn size(&self) -> u64 {
+        match &self.node {
+            Node::File { entry, .. } => entry.attributes.size,
+            Node::Directory { .. } => 0,
+        }
+    }
+}
+
 /// What the copying of a directory made, itself included; nothing that was there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyStats {

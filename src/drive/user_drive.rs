@@ -24,13 +24,13 @@ use crate::budget::Budget;
 use crate::schema::dir::FileEntry;
 use crate::schema::rights::Rights;
 use crate::schema::share::ShareTarget;
-use crate::schema::{DirId, DrivePath, FileId, Timestamp};
+use crate::schema::{DirId, DrivePath, FileId, Name, Timestamp};
 
 /// The drive as one requester sees it. What he may not read is as if it were missing; each change is decided, and guarded,
 /// by his rights. Cheap to clone.
 ///
 /// For a share the paths of [`stat`](Self::stat), [`list_stored`](Self::list_stored) and [`content`](Self::content) begin
-/// at what it is of; the other operations have nothing.
+/// at what it is of; by one to upload there is [`add`](Self::add) alone. The other operations have nothing.
 #[derive(Clone)]
 pub struct UserDrive {
     pub(super) rooms: Arc<Rooms>,
@@ -159,6 +159,20 @@ impl UserDrive {
         body: impl Stream<Item = std::result::Result<Bytes, E>>,
     ) -> std::result::Result<Written, PutError<E>> {
         commit::put::put(&self.rooms.committer, &self.requester, path, options, body).await
+    }
+
+    /// Stores a new file in the directory of an upload share, wherever that is: under this name or, if it is taken, with a
+    /// number. Its creator is the maker of the share. As [`put`](Self::put) otherwise.
+    ///
+    /// Errors: [`DriveError::Forbidden`](super::DriveError::Forbidden) if the requester has no upload share.
+    /// [`DriveError::Quota`](super::DriveError::Quota) also if the share has no bytes left for it.
+    pub async fn add<E>(
+        &self,
+        name: &Name,
+        options: PutOptions,
+        body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    ) -> std::result::Result<Written, PutError<E>> {
+        commit::add::add(&self.rooms.committer, &self.requester, name, options, body).await
     }
 
     /// Reads the body of an upload, which [`ReceivedUpload::store`] then stores. For uploads whose bodies come one after

@@ -22,8 +22,14 @@ pub enum Callers {
 pub enum ShareUse {
     /// To get to the page of the share, and to send its password: nobody needs the password before.
     Enter,
-    /// What the share shows.
-    Content,
+    /// The page, of every share.
+    Page,
+    /// To list and download. By a share to upload there is none of it.
+    Read,
+    /// To add files. A share to read has no such method.
+    Upload,
+    /// Nothing: there is no such route, or no such method.
+    Nothing,
 }
 
 /// The callers of all routes.
@@ -45,9 +51,10 @@ impl CallersOfRoutes {
         methods.find(|(of, _)| is_asked(of)).map_or(Callers::Users, |(_, callers)| *callers)
     }
 
-    /// The methods of a route, as `Allow` lists them.
+    /// The methods of a route, as `Allow` lists them. Only by a share to read does anyone learn which there are.
     pub fn allow(&self, pattern: &str) -> String {
-        let methods = self.0.get(pattern).into_iter().flatten();
+        let is_allowed = |(_, callers): &&(Method, Callers)| *callers != Callers::Share(ShareUse::Upload);
+        let methods = self.0.get(pattern).into_iter().flatten().filter(is_allowed);
         let names = methods.map(|(method, _)| if *method == Method::GET { "GET, HEAD" } else { method.as_str() });
         names.collect::<Vec<_>>().join(", ")
     }

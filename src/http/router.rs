@@ -29,7 +29,7 @@ use super::response::problem::Problem;
 use super::routes::pattern;
 use super::routes::{
     by_name, by_share, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session,
-    sessions, share_login, shares, stat, swagger_ui, tokens, upload, users,
+    sessions, share_form, share_login, share_upload, shares, stat, swagger_ui, tokens, upload, users,
 };
 use super::share_uses::ShareUses;
 use crate::api::problem::ProblemKind;
@@ -211,14 +211,24 @@ impl Table {
             Callers::Users,
             shares::make,
         );
+        let page = Methods::default().on(Method::GET, Callers::Share(ShareUse::Page), by_share::page).on(
+            Method::POST,
+            Callers::Share(ShareUse::Upload),
+            share_form::send,
+        );
+        let files = Methods::default().on(Method::GET, Callers::Share(ShareUse::Read), by_share::get).on(
+            Method::PUT,
+            Callers::Share(ShareUse::Upload),
+            share_upload::put,
+        );
         self.route(pattern::SHARES, shares)
             .route(pattern::SHARES_ID, Methods::default().on(Method::DELETE, Callers::Users, shares::delete))
             .get(pattern::SHARED, Callers::Share(ShareUse::Enter), by_share::to_page)
             .post(pattern::SHARED_LOGIN, Callers::Share(ShareUse::Enter), share_login::log_in)
-            .get(pattern::SHARED_PAGE, Callers::Share(ShareUse::Content), by_share::page)
-            .get(pattern::SHARED_FS, Callers::Share(ShareUse::Content), by_share::to_root)
-            .get(pattern::SHARED_ROOT, Callers::Share(ShareUse::Content), by_share::get)
-            .get(pattern::SHARED_PATH, Callers::Share(ShareUse::Content), by_share::get)
+            .route(pattern::SHARED_PAGE, page)
+            .get(pattern::SHARED_FS, Callers::Share(ShareUse::Read), by_share::to_root)
+            .route(pattern::SHARED_ROOT, files.clone())
+            .route(pattern::SHARED_PATH, files)
     }
 
     fn get<H: Handler<T, App>, T: 'static>(self, pattern: &'static str, callers: Callers, handler: H) -> Self {

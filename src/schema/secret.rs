@@ -220,9 +220,15 @@ pub(super) fn stored_id(qualifier: &[u8]) -> Result<Option<SecretId>, ValueError
 
 /// The id of the secret and the time in a cell of one of the families; none if the cell is a secret.
 pub fn use_from_cell(cell: &Cell) -> Result<Option<(SecretId, Timestamp)>, ValueError> {
-    let Some(id) = cell.qualifier.strip_prefix(USED) else { return Ok(None) };
+    let Some(id) = used_id(&cell.qualifier)? else { return Ok(None) };
+    Ok(Some((id, decode_used(&cell.value)?)))
+}
+
+/// The id in the qualifier of a last use or, of a share, a counter; none if it is that of a secret.
+pub(super) fn used_id(qualifier: &[u8]) -> Result<Option<SecretId>, ValueError> {
+    let Some(id) = qualifier.strip_prefix(USED) else { return Ok(None) };
     let id = Uuid::from_slice(id).map_err(|_| ValueError::Damaged { what: "qualifier of a secret's last use" })?;
-    Ok(Some((SecretId(id), decode_used(&cell.value)?)))
+    Ok(Some(SecretId(id)))
 }
 
 fn qualifier(cell: &[u8], id: SecretId) -> Bytes {

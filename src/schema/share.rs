@@ -180,6 +180,16 @@ pub fn from_cell(cell: &Cell) -> Result<Option<(SecretId, Share)>, ValueError> {
     Ok(Some((id, Share::decode(&cell.value)?)))
 }
 
+/// The id of the share in a cell of the family, which need not be readable; none if it is a counter.
+pub fn stored_id(cell: &Cell) -> Option<SecretId> {
+    secret::stored_id(&cell.qualifier).ok().flatten()
+}
+
+/// The id of the share whose counter a cell of the family is; none if it is a share.
+pub fn counter_of(cell: &Cell) -> Result<Option<SecretId>, ValueError> {
+    secret::used_id(&cell.qualifier)
+}
+
 /// The rows of all shares of a directory or file.
 pub fn of_target(target: ShareTarget) -> RowRange {
     RowRange::prefix(&[BY_TARGET, target.id().as_bytes()].concat())

@@ -1,10 +1,11 @@
 //! Operations of one plan: its commit is the instant at which they happen. Only the copy of a directory has many plans,
 //! one for each directory and file of the copy.
 //!
-//! One file for each operation: [`put`], [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
+//! One file for each operation: [`put`], [`add`] (by an upload share), [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
 //! [`copy`], [`new_user`] (with his home). [`target`] checks the target path of renames and copies, [`reserved`] the quota
 //! of what comes in. All share the retry loop below.
 
+pub mod add;
 pub mod copy;
 pub mod delete;
 pub mod mkdir;

@@ -31,6 +31,9 @@ use crate::schema::usage::UsageChange;
 use crate::schema::{DrivePath, FileId, Name, StayId, Timestamp};
 use crate::table::{Change, Plan};
 
+/// What is stored: the path, the entry, and what the name was before.
+pub(super) type Stored = (DrivePath, FileEntry, NameLookup);
+
 /// What every attempt to store a version has in common.
 pub struct NewVersion {
     pub mime: String,
@@ -71,10 +74,7 @@ impl ReceivedUpload {
     }
 
     async fn stage(self) -> Result<StagedVersion> {
-        let staged = self.upload.finish().await?;
-        if self.digests.iter().any(|digest| *digest != staged.digest) {
-            return Err(DriveError::DigestMismatch(staged.digest));
-        }
+        let staged = finish(self.upload, &self.digests).await?;
         let Self { requester, path, new, rules, found, reserved, .. } = self;
         Ok(StagedVersion { requester, path, staged, new, rules, found, reserved })
     }
@@ -224,7 +224,16 @@ pub async fn stage<E>(
     Ok(read_body(upload, Some(length), body, reserved).await?.finish().await?)
 }
 
-async fn read_body<E>(
+/// The content of an upload, which has to have all these digests.
+pub(super) async fn finish(upload: Upload, digests: &[Digest]) -> Result<StagedContent> {
+    let staged = upload.finish().await?;
+    if digests.iter().any(|digest| *digest != staged.digest) {
+        return Err(DriveError::DigestMismatch(staged.digest));
+    }
+    Ok(staged)
+}
+
+pub(super) async fn read_body<E>(
     mut upload: Upload,
     length: Option<u64>,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
@@ -256,9 +265,14 @@ async fn create_file(committer: Arc<Committer>, version: StagedVersion, caller: 
     let looked_at: Vec<&DrivePath> = [&parent].into_iter().chain(&rules.source).collect();
     let (decide, looked_at) = (&decide, looked_at.as_slice());
     let settle = |ids| settled(&committer.namespace, &requester, looked_at, move || decide(ids));
-    let stored = committer.until_committed(&caller, settle);
-    match stored.await {
-        Ok((entry, found)) => Ok(committed(&committer, path, entry, found).await),
+    let stored = committer.until_committed(&caller, settle).await;
+    conclude(&committer, &staged, stored).await
+}
+
+/// After the last attempt.
+pub(super) async fn conclude(committer: &Committer, staged: &StagedContent, stored: Result<Stored>) -> Result<Written> {
+    match stored {
+        Ok((path, entry, found)) => Ok(committed(committer, path, entry, found).await),
         Err(error) => {
             // The plan may be committed. Garbage collection reads whether a row names the content, as soon as the store
             // answers again. After a failed sync the store does not answer again, and the next start reads it.
@@ -284,15 +298,15 @@ async fn committed(committer: &Committer, path: DrivePath, entry: FileEntry, fou
     Written { node: Node::File { path, entry }, new }
 }
 
-/// The plan, the entry that it puts, and what the name was before. Reads the name, unless it was `found` before.
-async fn decide<'a>(
+/// The plan, the path and the entry that it puts, and what the name was before. Reads the name, unless it was `found` before.
+pub(super) async fn decide<'a>(
     (committer, requester): (&Committer, &Requester),
     (parent, name): (&DrivePath, &Name),
     (ids, found): (Ids, Option<NameLookup>),
     staged: &'a StagedContent,
     new: &NewVersion,
     rules: &PutRules,
-) -> Result<Decision<'a, (FileEntry, NameLookup)>> {
+) -> Result<Decision<'a, Stored>> {
     if ids == Ids::New {
         staged.rename(FileId::random()).await?;
     }
@@ -332,7 +346,8 @@ async fn decide<'a>(
     rights.count(&mut plan, &usage);
     let replaces = found.file.as_ref().map(|old| old.value.id);
     let change = replaces.map(|old| IndexChange::new(staged.id(), Some(old), false, &plan.prepare));
-    Ok(Decision::Commit { plan, change, content: Some(staged), answer: (entry, found) })
+    let answer = (parent.join(name)?, entry, found);
+    Ok(Decision::Commit { plan, change, content: Some(staged), answer })
 }
 
 impl PutRules {

@@ -1,41 +1,47 @@
-//! What uploads of users with a quota have under way: content that no committed plan has counted yet.
+//! What uploads of users with a quota, and those by upload shares, have under way: content that no committed plan has
+//! counted yet.
 //!
-//! It refuses an upload that would pass the quota before its body, or while it comes in. The commit decides exactly: what is
+//! It refuses an upload that would pass a limit before its body, or while it comes in. The commit decides exactly: what is
 //! here only saves clients and disks the work. A reservation is given back before its plan is sent. So the usage that is
 //! read and the reservations never have the same content both.
 //!
-//! Memory: an entry for each user with an upload under way.
+//! Memory: an entry for each user or share with an upload under way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::auth::{Access, Limited};
+use crate::auth::{Access, LimitOf, Limited};
 use crate::drive::error::{DriveError, Result};
 use crate::drive::settings::TRIES;
 use crate::schema::account::Usage;
 use crate::schema::usage::{UsageChange, number};
-use crate::schema::user_name::UserName;
 
 /// Bytes of a body after which its user's account is read again.
 const REREAD: i64 = 16 << 20;
 
-/// The sums of all reservations of each user. No entry: none.
+/// The sums of all reservations of each user or share. No entry: none.
 #[derive(Debug, Default)]
-pub struct UnderWay(Mutex<HashMap<UserName, Usage>>);
+pub struct UnderWay(Mutex<HashMap<LimitOf, Usage>>);
 
-/// What one upload has reserved, if its user has a quota. Dropping it gives that back.
+/// What one upload has reserved, if anything limits it. Dropping it gives that back.
 #[derive(Default)]
 pub struct Reserved(Option<Reservation>);
 
 struct Reservation {
-    under_way: Arc<UnderWay>,
     access: Access,
-    limited: Limited,
-    sum: Usage,
+    /// One for each limit.
+    holds: Vec<Hold>,
     /// Bytes of the body that reserve nothing: of the length that was told, and of his own file that is replaced.
     free: i64,
     /// Bytes of the body since the account was read.
     unread: i64,
+}
+
+/// What is reserved of one limit.
+struct Hold {
+    under_way: Arc<UnderWay>,
+    limited: Limited,
+    sum: Usage,
 }
 
 impl Reserved {
@@ -49,11 +55,15 @@ impl Reserved {
         change: &UsageChange,
         length: Option<u64>,
     ) -> Result<Self> {
-        let Some(limited) = access.limited() else { return Ok(Self::default()) };
-        let Usage { bytes: more, files } = change.of(&limited.user);
+        let (limits, Some(user)) = (access.limits(), access.user()) else { return Ok(Self::default()) };
+        if limits.is_empty() {
+            return Ok(Self::default());
+        }
+        let Usage { bytes: more, files } = change.of(user);
         let free = number(length.unwrap_or(0)).saturating_add(more.saturating_neg().max(0));
-        let (under_way, access, sum) = (under_way.clone(), access.clone(), Usage::default());
-        let mut reserved = Self(Some(Reservation { under_way, access, limited, sum, free, unread: 0 }));
+        let hold = |limited| Hold { under_way: under_way.clone(), limited, sum: Usage::default() };
+        let holds = limits.into_iter().map(hold).collect();
+        let mut reserved = Self(Some(Reservation { access: access.clone(), holds, free, unread: 0 }));
         reserved.add(Usage { bytes: more.max(0), files: files.max(0) }).await?;
         Ok(reserved)
     }
@@ -77,7 +87,7 @@ impl Reserved {
         self.read_again().await?;
         // It cannot be committed, even if all others of his end.
         match &self.0 {
-            Some(Reservation { limited, sum, .. }) if !limited.fits(Usage::default(), *sum) => Err(DriveError::Quota),
+            Some(reservation) if !reservation.holds.iter().all(Hold::fits_alone) => Err(DriveError::Quota),
             _ => Ok(()),
         }
     }
@@ -86,60 +96,89 @@ impl Reserved {
     async fn add(&mut self, more: Usage) -> Result<()> {
         for _ in 0..TRIES {
             let Some(reservation) = &mut self.0 else { return Ok(()) };
-            if reservation.try_add(more) {
-                return Ok(());
-            }
-            let refused = reservation.limited.clone();
+            let Some(refused) = reservation.try_add(more) else { return Ok(()) };
             self.read_again().await?;
-            if self.0.as_ref().is_some_and(|reservation| reservation.limited == refused) {
+            if self.0.as_ref().is_some_and(|reservation| reservation.holds.iter().any(|hold| hold.limited == refused)) {
                 break;
             }
         }
         if self.0.is_none() { Ok(()) } else { Err(DriveError::Quota) }
     }
 
-    /// Reads usage and quota again. Without a quota nothing is reserved any more.
+    /// Reads usage and quota again. Without any limit nothing is reserved any more.
     async fn read_again(&mut self) -> Result<()> {
         let Some(reservation) = &mut self.0 else { return Ok(()) };
         reservation.unread = 0;
-        match reservation.access.again().await?.limited() {
-            Some(limited) => reservation.limited = limited,
-            None => self.0 = None,
+        let limits = reservation.access.again().await?.limits();
+        reservation.holds.retain_mut(|hold| match limits.iter().find(|limited| limited.of == hold.limited.of) {
+            Some(limited) => {
+                hold.limited = limited.clone();
+                true
+            }
+            None => false,
+        });
+        if reservation.holds.is_empty() {
+            self.0 = None;
         }
         Ok(())
     }
 }
 
 impl Reservation {
+    /// Reserves of all limits, or of none: then the one that it would pass.
+    fn try_add(&mut self, more: Usage) -> Option<Limited> {
+        for at in 0..self.holds.len() {
+            let (before, rest) = self.holds.split_at_mut(at);
+            let Some(hold) = rest.first_mut() else { break };
+            if !hold.try_add(more) {
+                before.iter_mut().for_each(|hold| hold.take_back(more));
+                return Some(hold.limited.clone());
+            }
+        }
+        None
+    }
+}
+
+impl Hold {
+    fn fits_alone(&self) -> bool {
+        self.limited.fits(Usage::default(), self.sum)
+    }
+
     fn try_add(&mut self, more: Usage) -> bool {
-        let mut sums = self.under_way.sums();
-        let sum = sums.entry(self.limited.user.clone()).or_default();
-        let fits = self.limited.fits(*sum, more);
+        let fits = self.under_way.change(&self.limited.of, |sum| {
+            let fits = self.limited.fits(*sum, more);
+            if fits {
+                *sum = sum.plus(more);
+            }
+            fits
+        });
         if fits {
-            *sum = sum.plus(more);
             self.sum = self.sum.plus(more);
         }
-        if *sum == Usage::default() {
-            sums.remove(&self.limited.user);
-        }
         fits
+    }
+
+    fn take_back(&mut self, Usage { bytes, files }: Usage) {
+        let less = Usage { bytes: -bytes, files: -files };
+        self.under_way.change(&self.limited.of, |sum| *sum = sum.plus(less));
+        self.sum = self.sum.plus(less);
     }
 }
 
 impl UnderWay {
-    fn sums(&self) -> MutexGuard<'_, HashMap<UserName, Usage>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change<T>(&self, of: &LimitOf, change: impl FnOnce(&mut Usage) -> T) -> T {
+        let mut sums: MutexGuard<'_, HashMap<LimitOf, Usage>> = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = sums.entry(of.clone()).or_default();
+        let answer = change(sum);
+        if *sum == Usage::default() {
+            sums.remove(of);
+        }
+        answer
     }
 }
 
-impl Drop for Reservation {
+impl Drop for Hold {
     fn drop(&mut self) {
-        let mut sums = self.under_way.sums();
-        let Some(sum) = sums.get_mut(&self.limited.user) else { return };
-        let Usage { bytes, files } = self.sum;
-        *sum = sum.plus(Usage { bytes: -bytes, files: -files });
-        if *sum == Usage::default() {
-            sums.remove(&self.limited.user);
-        }
+        self.take_back(self.sum);
     }
 }

@@ -15,6 +15,7 @@ use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::client::{address, is_tls};
 use crate::http::response::cookie;
 use crate::http::response::problem::{Problem, Result};
+use crate::schema::share::ShareMode;
 
 /// Finds the share of a request. If it has a password, `Authorization` and the cookie of the share are read for it; no other
 /// credential counts. `note`: gets the share, also if it has ended.
@@ -45,7 +46,13 @@ pub async fn admit(app: &App, wanted: ShareUse, sent: Sent<'_>, note: impl FnOnc
     {
         Audit::of(&found, extensions).note(AuditEvent::ShareUsed, Some(&share.id.0.to_string()));
     }
-    Ok(found)
+    match (open.share.mode, wanted) {
+        (ShareMode::Read { .. }, ShareUse::Upload) => {
+            Err(Problem::method("GET, HEAD", "The link is to read by alone."))
+        }
+        (ShareMode::Upload { .. }, ShareUse::Read | ShareUse::Nothing) => Err(Problem::no_share()),
+        _ => Ok(found),
+    }
 }
 
 /// Checks that a request has the password of a share: in `Authorization`, with any name, else by the cookie of its form.

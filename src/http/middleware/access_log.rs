@@ -149,7 +149,7 @@ fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Respons
 fn callers_of(app: &App, pattern: Option<&str>, request: &Request) -> Callers {
     match (share_secret(request.uri().path()), app.callers.of(pattern, request.method())) {
         (None, callers) | (Some(_), callers @ Callers::Share(_)) => callers,
-        (Some(_), _) => Callers::Share(ShareUse::Content),
+        (Some(_), _) => Callers::Share(ShareUse::Nothing),
     }
 }
 

@@ -43,6 +43,8 @@ pub enum AuditEvent {
     ShareEnded,
     /// The first request of an address with its secret.
     ShareUsed,
+    /// A stranger has added a file.
+    ShareUpload,
 }
 
 impl AuditEvent {
@@ -64,6 +66,7 @@ impl AuditEvent {
             Self::ShareMade => "share-made",
             Self::ShareEnded => "share-ended",
             Self::ShareUsed => "share-used",
+            Self::ShareUpload => "share-upload",
         }
     }
 }

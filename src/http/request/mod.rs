@@ -16,6 +16,7 @@ pub mod body;
 pub mod client;
 pub mod condition;
 pub mod digest;
+pub mod form_data;
 pub mod host;
 pub mod identity;
 pub mod path;

@@ -14,4 +14,5 @@ pub mod page;
 pub mod password_form;
 pub mod problem;
 pub mod share_page;
+pub mod upload_page;
 pub mod written;

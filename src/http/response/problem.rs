@@ -215,6 +215,10 @@ impl Problem {
         }
     }
 
+    pub fn status(&self) -> StatusCode {
+        status(self.kind)
+    }
+
     pub fn kind(&self) -> ProblemKind {
         self.kind
     }

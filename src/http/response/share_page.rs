@@ -21,14 +21,21 @@ const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;mar
 /// Nothing is loaded but the style of the page itself, by its hash, and no page shows it in a frame.
 fn policy() -> HeaderValue {
     static POLICY: OnceLock<HeaderValue> = OnceLock::new();
-    let made = POLICY.get_or_init(|| {
-        let style = STANDARD.encode(Sha256::digest(STYLE));
-        let policy = format!(
-            "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-        );
-        HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
-    });
-    made.clone()
+    POLICY.get_or_init(|| made_policy("")).clone()
+}
+
+/// The same, with what another page needs `more`: directives, each with `; ` after it.
+pub fn made_policy(more: &str) -> HeaderValue {
+    let style = hash(STYLE);
+    let policy = format!(
+        "default-src 'none'; style-src '{style}'; {more}form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+}
+
+/// The source of an element of the page, as the policy names it (Content Security Policy Level 3).
+pub fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
 /// Links to the entries of a directory. `next`: the cursor of the next page.
@@ -77,12 +84,17 @@ fn line(body: &mut String, target: &str, name: &str, note: &str) {
 }
 
 fn page(body: &str) -> Response {
+    page_with(body, policy())
+}
+
+/// A page with another policy than [`policy`].
+pub fn page_with(body: &str, policy: HeaderValue) -> Response {
     let html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Shared files</title>\n\
          <style>{STYLE}</style>\n{body}</html>\n"
     );
-    html::page(policy(), html)
+    html::page(policy, html)
 }
 
 /// A number of bytes for people.

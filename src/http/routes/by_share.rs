@@ -10,13 +10,15 @@ use super::{download, list};
 use crate::api::entry::SharedListPage;
 use crate::api::path::{share_link, share_secret};
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
+use crate::auth::Credential;
 use crate::drive::{ListQuery, UserDrive};
 use crate::http::app::App;
 use crate::http::request::{Params, Preconditions, Proved, Target};
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::{headers, json, share_page};
+use crate::http::response::{headers, json, share_page, upload_page};
 use crate::schema::DrivePath;
+use crate::schema::share::ShareMode;
 
 /// Entries on a page.
 const PAGE: usize = 200;
@@ -36,17 +38,22 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
 
 /// The page of a share
 ///
-/// For people: links to the files. It has no script.
+/// For people: links to the files. For a share to upload by: a form, with a script that sends each file by itself.
 #[utoipa::path(get, path = "/s/{secret}/", operation_id = "shared_page", tag = "shares",
     params(("secret" = String, Path, description = "From `url` of the share"),
            ("path" = Option<String>, Query, description = "A directory of the share, as `/2026`"),
            ("cursor" = Option<String>, Query, description = "From the link to the next page")),
     responses((status = 200, description = "The page", content_type = "text/html", body = String)))]
-pub async fn page(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<Response> {
-    within_share(page_of(&app, &drive, &uri).await)
+pub async fn page(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+    within_share(page_of((&app, &by), &drive, &uri).await)
 }
 
-async fn page_of(app: &App, drive: &UserDrive, uri: &Uri) -> Result<Response> {
+async fn page_of((app, by): (&App, &Credential), drive: &UserDrive, uri: &Uri) -> Result<Response> {
+    let authority = app.auth.authority(by).await?;
+    if authority.share().is_some_and(|open| matches!(open.share.mode, ShareMode::Upload { .. })) {
+        Params::parse(uri.query(), &[])?;
+        return Ok(upload_page::upload(StatusCode::OK, &[]));
+    }
     let params = Params::parse(uri.query(), &["path", "cursor"])?;
     let path = params.path("path")?.unwrap_or_else(DrivePath::root);
     let scope = CursorScope::new("share").filter(Some(path.as_str())).sealed(drive.cursor_seal().await?);
@@ -116,7 +123,7 @@ pub async fn list(
 
 /// The answer to a request by a share. It has no user who could log in or get a right: a share that has ended, or whose
 /// maker has lost the right, is as if it never was.
-fn within_share(answer: Result<Response>) -> Result<Response> {
+pub fn within_share(answer: Result<Response>) -> Result<Response> {
     answer.map_err(|problem| match problem.kind() {
         ProblemKind::Unauthorized | ProblemKind::Forbidden | ProblemKind::NotFound => Problem::no_share(),
         _ => problem,

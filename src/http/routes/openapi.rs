@@ -7,7 +7,7 @@ use utoipa::{Modify, OpenApi};
 
 use super::{
     by_name, by_share, by_time, delete, download, grants, health, list, metrics, move_copy, session, sessions,
-    share_login, shares, stat, tokens, upload, users,
+    share_form, share_login, share_upload, shares, stat, tokens, upload, users,
 };
 use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::http::response::json;
@@ -57,6 +57,8 @@ use crate::http::response::problem::Result;
         by_share::get,
         by_share::list,
         share_login::log_in,
+        share_form::send,
+        share_upload::put,
         health::alive,
         health::ready,
         metrics::get
@@ -154,7 +156,7 @@ impl Modify for Problems {
             let kinds = [ProblemKind::Unauthorized, ProblemKind::TooManyAttempts, ProblemKind::Forbidden];
             kinds.into_iter().for_each(|kind| describe(metrics, kind));
         }
-        for path in ["/v1/fs/{path}", "/v1/fs/{path}/"] {
+        for path in ["/v1/fs/{path}", "/v1/fs/{path}/", "/s/{secret}/fs/{path}"] {
             if let Some(upload) = api.paths.paths.get_mut(path).and_then(|item| item.put.as_mut()) {
                 add(upload, &[ProblemKind::LengthRequired]);
             }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::tokens::end;
-use crate::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson};
+use crate::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson, UPLOAD_BYTES};
 use crate::api::path::share_link;
 use crate::auth::{AuthError, ListedShare, NewShare, password};
 use crate::drive::UserDrive;
@@ -70,14 +70,20 @@ async fn seen(drive: &UserDrive, all: Vec<ListedShare>) -> Result<Vec<ListedShar
 
 fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String>) -> ShareJson {
     let share = &listed.share;
+    let left = share.limit().map(|limit| limit.saturating_sub(listed.used));
+    let (mode, downloads, bytes) = match share.mode {
+        ShareMode::Read { .. } => (ShareModeJson::Read, left, None),
+        ShareMode::Upload { .. } => (ShareModeJson::Upload, None, left),
+    };
     ShareJson {
         id: listed.id.0.to_string(),
         path: path.map(|path| path.as_str().to_owned()),
         user: listed.user.as_str().to_owned(),
-        mode: ShareModeJson::Read,
+        mode,
         password: share.password.is_some(),
         expires: share.expires.map(Timestamp::rfc3339),
-        downloads: share.limit().map(|limit| limit.saturating_sub(listed.used)),
+        downloads,
+        bytes,
         created: share.created.rfc3339(),
         url,
     }
@@ -85,8 +91,9 @@ fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String
 
 /// Make a share
 ///
-/// Of a directory with all below it, or of a file; with a password, if one is given. It follows a move. It ends when what it
-/// is of is deleted or replaced, at `expires`, after so many downloads, and while its maker has no right to share there.
+/// To read a directory with all below it, or a file; or to upload files into a directory, which shows nothing. With a
+/// password, if one is given. It follows a move. It ends when what it is of is deleted or replaced, at `expires`, after so
+/// many downloads, and while its maker has no right to share there, and to do what it is for.
 #[utoipa::path(post, path = "/v1/shares", operation_id = "make_share", tag = "access", request_body = ShareRequest,
     responses((status = 201, description = "Made; `url` is told this once", body = ShareJson)))]
 pub async fn make(
@@ -99,18 +106,36 @@ pub async fn make(
 ) -> Result<Response> {
     let asked: ShareRequest = json_of_users(&app, &uri, &headers, body).await?;
     let (path, expires) = (parse_text("path", &asked.path)?, expiry(asked.expires.as_deref())?);
-    if asked.downloads.is_some_and(|downloads| downloads == 0 || i64::try_from(downloads).is_err()) {
-        return Err(Problem::malformed("`downloads` is at least 1; leave it out for no limit."));
-    }
     asked.password.as_deref().map(password::check).transpose().map_err(AuthError::from)?;
-    let ShareModeJson::Read = asked.mode;
-    let (mode, password) = (ShareMode::Read { downloads: asked.downloads }, asked.password);
+    let (mode, password) = (mode(&asked)?, asked.password);
     app.auth.require_sharing(&by).await?;
     let (chain, target) = drive.share_target(&path).await.map_err(Problem::reading)?;
+    if let (ShareMode::Upload { .. }, ShareTarget::File(_)) = (mode, target) {
+        return Err(Problem::malformed("A file takes no uploads: `upload` is of a directory."));
+    }
     let (made, listed) = app.auth.make_share(&by, &chain, NewShare { target, mode, expires, password }).await?;
     audit.note(AuditEvent::ShareMade, Some(&[&made.id.0.to_string(), " ", path.as_str()].concat()));
     let json = share_json(&listed, Some(&path), Some(share_link(&made.text)));
     Ok((StatusCode::CREATED, json::json(&json)?).into_response())
+}
+
+/// What a new share allows.
+fn mode(asked: &ShareRequest) -> Result<ShareMode> {
+    // A counter has to have room for it.
+    let is_counter = |number: &u64| *number > 0 && i64::try_from(*number).is_ok();
+    let detail = match (asked.mode, asked.downloads, asked.bytes) {
+        (ShareModeJson::Read, downloads, None) if downloads.as_ref().is_none_or(is_counter) => {
+            return Ok(ShareMode::Read { downloads });
+        }
+        (ShareModeJson::Upload, None, bytes) if bytes.as_ref().is_none_or(is_counter) => {
+            return Ok(ShareMode::Upload { bytes: bytes.unwrap_or(UPLOAD_BYTES) });
+        }
+        (ShareModeJson::Read, _, None) => "`downloads` is at least 1; leave it out for no limit.",
+        (ShareModeJson::Upload, None, _) => "`bytes` is at least 1; leave it out for 10 GiB.",
+        (ShareModeJson::Read, _, Some(_)) => "`bytes` is for `upload`: what is read has `downloads`.",
+        (ShareModeJson::Upload, Some(_), _) => "`downloads` is for `read`: an upload has `bytes`.",
+    };
+    Err(Problem::malformed(detail))
 }
 
 /// End a share

@@ -61,12 +61,14 @@ pub async fn put(
         };
     }
     check_end(version, &headers)?;
-    let asked = UploadHeaders::parse(&target.path, uri.query(), &headers, app.options.max_body)?;
+    refuse_unpack(uri.query())?;
+    let params = Params::parse(uri.query(), &["parents", "modified"])?;
+    let asked = UploadHeaders::parse(&target.path, &params, &headers, app.options.max_body)?;
     let options = PutOptions {
         mime: asked.mime,
         creator: creator.0,
         modified: asked.modified,
-        parents: asked.parents,
+        parents: params.flag("parents", true)?,
         condition: resolve_condition(&drive, &target.path, preconditions).await?,
         length: asked.length,
         digests: asked.digests.values().collect(),
@@ -86,19 +88,17 @@ pub async fn put(
 }
 
 /// What the headers and parameters of an upload say.
-struct UploadHeaders {
-    mime: String,
-    modified: Option<Timestamp>,
+pub struct UploadHeaders {
+    pub mime: String,
+    pub modified: Option<Timestamp>,
     mtime_accepted: bool,
-    parents: bool,
-    digests: Digests,
-    length: Option<u64>,
+    pub digests: Digests,
+    pub length: Option<u64>,
 }
 
 impl UploadHeaders {
-    fn parse(path: &DrivePath, query: Option<&str>, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
-        refuse_unpack(query)?;
-        let params = Params::parse(query, &["parents", "modified"])?;
+    /// `limit`: the largest body.
+    pub fn parse(path: &DrivePath, params: &Params, headers: &HeaderMap, limit: Option<u64>) -> Result<Self> {
         refuse_coding(headers)?;
         let bad_mtime =
             |_| Problem::malformed("X-OC-Mtime is unix seconds: an integer or a decimal, in the years 1901 to 9999.");
@@ -110,7 +110,6 @@ impl UploadHeaders {
             mime: type_of(path, headers)?,
             modified: modified.or(mtime),
             mtime_accepted: mtime.is_some() && modified.is_none(),
-            parents: params.flag("parents", true)?,
             digests: Digests::parse(headers)?,
             length: declared(headers, limit)?,
         })

@@ -10,7 +10,7 @@ use rowdrive::table::{
     Change, Check, Column, ConditionalRow, Outcome, Plan, RowChange, RowCursor, RowKey, RowQuery, RowRange,
 };
 
-use super::fixture::{PASSWORD, World, memory, old_password, path, rocks};
+use super::fixture::{ADMIN, PASSWORD, World, memory, old_password, path, rocks};
 use crate::drive::fixture::run;
 use crate::drive::model::Op;
 
@@ -96,6 +96,7 @@ async fn each_damage(world: World) {
     finds(&world, "a key cannot be read", &[StrayIndexEntry], true).await;
 
     each_wrong_number(&world).await;
+    each_wrong_counter(&world, &admin).await;
 
     // Nothing that has a user is taken for a stray.
     for credential in [&admin, &tom, &token] {
@@ -146,6 +147,36 @@ async fn each_wrong_number(world: &World) {
     let (summary, findings) = world.check(true).await;
     assert_eq!((findings[0].kind, summary.wrong), (UsageDiffers, 1), "{findings:#?}");
     finds(world, "nothing after the repair", &[], true).await;
+}
+
+/// The counter of a share without one, beyond its limit, and no counter at all. Nothing is left of it then.
+async fn each_wrong_counter(world: &World, admin: &Credential) {
+    let mut limited = Vec::new();
+    for limit in [9, 9, 300] {
+        limited.push(world.share(admin, "/photos", (Some(limit), None)).await.unwrap().credential);
+    }
+    let counter = |credential: &Credential| credential.secret().unwrap().used_column();
+    let set = |column: Column, bytes: &[u8]| Change::put(column.family, column.qualifier, bytes.to_vec());
+    let row = ADMIN.as_bytes();
+    finds(world, "shares with limits", &[], true).await;
+    write(world, account::TABLE, row, set(counter(&limited[0]), &[0, 0, 0, 0, 0, 0, 0, 9])).await;
+    write(world, account::TABLE, row, set(counter(&limited[2]), &[0, 0, 0, 0, 0, 0, 1, 0])).await;
+    finds(world, "as much as the limit, and less", &[], true).await;
+    for (what, bytes) in [("more than the limit", &[0, 0, 0, 0, 0, 0, 0, 10][..]), ("no number", b"no")] {
+        write(world, account::TABLE, row, set(counter(&limited[1]), bytes)).await;
+        finds(world, what, &[AccountDiffers], true).await;
+        assert!(world.auth.authority(&limited[1]).await.is_err(), "{what}");
+    }
+    assert!(world.is_valid(&limited[2]).await);
+    let owner = limited[2].secret().unwrap();
+    world.auth.end_secret(admin, &owner.user, owner.kind, owner.id).await.unwrap();
+    finds(world, "a share that was ended", &[], true).await;
+    write(world, account::TABLE, row, set(counter(&limited[2]), &[0; 8])).await;
+    finds(world, "a counter without its share", &[AccountDiffers], true).await;
+    for credential in &limited[..2] {
+        let owner = credential.secret().unwrap();
+        world.auth.end_secret(admin, &owner.user, owner.kind, owner.id).await.unwrap();
+    }
 }
 
 async fn shares_of_nothing(world: &World, admin: &Credential) {

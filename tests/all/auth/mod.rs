@@ -13,6 +13,7 @@
 //! - `callers`: caller, operation, object: what each one gets of the drive
 //! - `anonymous`: the first user before any call of an operation of nobody's
 //! - `share_bounds`, `share_logins`: how many shares a user has; what a browser sends in place of the password of one
+//! - `share_uploads`: what comes in by a share, within its bytes, and not after its end
 //! - `share_races`: a change before any call of a read by a share
 //! - `drive_races`: a change of rights before any call of an operation of the drive
 //! - `rights_model`: eight clients at random, and a model that says which answers each state allows
@@ -33,6 +34,7 @@ mod secrets;
 mod share_bounds;
 mod share_logins;
 mod share_races;
+mod share_uploads;
 mod sight;
 mod streams;
 mod users;
@@ -110,6 +112,13 @@ on_every_store! {
         a_commit_of_an_admin_is_refused_once_he_is_none
         a_commit_is_refused_once_the_directory_of_the_right_is_gone
         an_anonymous_commit_is_refused_once_there_is_a_user;
+    share_uploads:
+        uploads_at_once_of_one_name_all_live_within_the_bytes_of_their_share
+        the_next_number_is_found_among_many
+        the_quota_of_its_maker_bounds_a_share
+        an_upload_under_way_holds_the_bytes_of_its_share_until_its_end
+        an_upload_is_not_stored_after_the_time_of_its_share
+        a_share_to_upload_allows_no_other_operation;
     quotas:
         of_many_uploads_at_once_none_passes_the_quota
         a_quota_lower_than_the_usage_refuses_only_what_adds

@@ -38,7 +38,7 @@ impl World {
     }
 
     /// No sum is wrong.
-    async fn is_counted(&self) {
+    pub async fn is_counted(&self) {
         self.drive.idle().await;
         let (summary, findings) = self.check(false).await;
         assert_eq!(summary.wrong + summary.strays, 0, "{findings:#?}");

@@ -62,7 +62,7 @@ fn there_is_a_man_page_for_every_subcommand() {
     let into = folder.path().join("new/man1");
     rowdrive(&["man", into.to_str().unwrap()]).is_done();
     let mut expected: Vec<_> = subcommands(&["--help"]).iter().map(|name| format!("rowdrive-{name}.1")).collect();
-    for of in ["grant", "migrate", "token", "user"] {
+    for of in ["grant", "migrate", "share", "token", "user"] {
         expected.extend(subcommands(&[of, "--help"]).iter().map(|name| format!("rowdrive-{of}-{name}.1")));
     }
     expected.push("rowdrive.1".to_owned());

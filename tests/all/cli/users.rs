@@ -1,4 +1,4 @@
-//! Users, tokens and grants by the commands, and the commands as a user.
+//! Users, tokens, grants and shares by the commands, and the commands as a user.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -195,6 +195,65 @@ fn grants_and_narrow_tokens_are_made_listed_and_taken_back() {
     ] {
         assert_eq!(drive.by("eve", wrong).code, Some(2));
     }
+}
+
+/// What a request of a stranger prints: the body, and the status in a line of its own.
+fn curl(arguments: &[&dyn AsRef<OsStr>]) -> (String, String) {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--show-error", "--write-out", "\n%{http_code}"]);
+    let run = Run::from_output(curl.args(arguments.iter().map(|argument| argument.as_ref())).output().unwrap());
+    run.is_done();
+    let (body, status) = run.out.rsplit_once('\n').unwrap();
+    (body.to_owned(), status.to_owned())
+}
+
+#[test]
+fn links_are_made_listed_and_ended() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let file = drive.folder.path().join("f.txt");
+    fs::write(&file, "content").unwrap();
+    let tom = |arguments: &[&dyn AsRef<OsStr>]| drive.printed("tom", arguments);
+    let end = "2099-12-31T23:59:59.000Z";
+    let upload = tom(&[&"share", &"add", &"/home/tom/", &"--upload", &"--bytes", &"1KiB", &"--expires", &end]);
+    let upload = upload.strip_suffix('\n').unwrap();
+    assert!(upload.starts_with(&format!("http://{}/s/", drive.server.address)) && upload.ends_with('/'), "{upload}");
+    let (sent, status) = curl(&[&"--upload-file", &file, &format!("{upload}fs/f.txt")]);
+    assert_eq!((sent.as_str(), status.as_str()), (r#"{"name":"f.txt","size":7}"#, "201"));
+    assert_eq!(curl(&[&format!("{upload}fs/f.txt")]).1, "404");
+    // One to read, with a password.
+    let read: [&dyn AsRef<OsStr>; 4] = [&"share", &"add", &"/home/tom/f.txt", &"--downloads"];
+    let locked: [&dyn AsRef<OsStr>; 4] = [&"2", &"--new-password-file", &drive.password, &"--json"];
+    let made: serde_json::Value = serde_json::from_str(&tom(&joined(&read, &locked))).unwrap();
+    let read = format!("http://{}{}fs/f.txt", drive.server.address, made["url"].as_str().unwrap());
+    assert_eq!(curl(&[&read]).1, "401");
+    assert_eq!(curl(&[&"--user", &format!("any:{PASSWORD}"), &read]), ("content".to_owned(), "200".to_owned()));
+    // They are listed, those of others by an admin.
+    let listed = tom(&[&"share", &"list"]);
+    let mut lines: Vec<_> = listed.lines().map(|line| line.split_once("  ").unwrap()).collect();
+    lines.sort_by_key(|(_, text)| text.len());
+    let texts: Vec<_> = lines.iter().map(|(_, text)| *text).collect();
+    let expected = [
+        "/home/tom/f.txt  read  by tom  1 downloads left  with a password".to_owned(),
+        format!("/home/tom  upload  by tom  1017 B left  until {end}"),
+    ];
+    assert_eq!(texts, expected);
+    assert_eq!(drive.printed("eve", &[&"share", &"list", &"--of", &"tom"]), listed);
+    assert_eq!(tom(&[&"share", &"list", &"/home/tom"]).lines().count(), 1);
+    // Each is ended alone.
+    tom(&[&"share", &"remove", &lines[1].0]);
+    assert_eq!(curl(&[&"--upload-file", &file, &format!("{upload}fs/g")]).1, "404");
+    drive.printed("eve", &[&"share", &"remove", &lines[0].0, &"--of", &"tom"]);
+    assert_eq!(tom(&[&"share", &"list"]), "");
+    for wrong in [
+        &[&"share" as &dyn AsRef<OsStr>, &"add", &"/home/tom", &"--bytes", &"1"][..],
+        &[&"share", &"add", &"/home/tom", &"--upload", &"--downloads", &"1"],
+        &[&"share", &"add", &"/home/tom", &"--upload", &"--bytes", &"much"],
+    ] {
+        assert_eq!(drive.by("tom", wrong).code, Some(2));
+    }
+    let refused = drive.by("tom", &[&"share", &"add", &"/home/tom/f.txt", &"--upload"]);
+    assert!(refused.code == Some(1) && refused.err.contains("directory"), "{refused:?}");
 }
 
 #[test]

@@ -53,8 +53,13 @@ fn a_family_uses_a_drive_over_tls_as_its_page_says() {
     let done = run("", &script, folder.path());
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{out}\n{err}");
-    for seen in ["  laptop  account\n", "tom  Tom\n", "/pictures  *  read\n/pictures  tom  read,write\n", "\ncat.jpg\n"]
-    {
+    for seen in [
+        "  laptop  account\n",
+        "tom  Tom\n",
+        "/pictures  *  read\n/pictures  tom  read,write\n",
+        "\ncat.jpg\n",
+        "{\"name\":\"from-ann.jpg\",\"size\":5}",
+    ] {
         assert!(out.contains(seen), "{seen} is missing in\n{out}");
     }
     assert!(err.contains("(404)"), "{err}");

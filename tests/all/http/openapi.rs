@@ -60,6 +60,7 @@ async fn every_route_is_described_once() {
         "GET /v1/users/{name}",
         "HEAD /v1/fs/{path}",
         "PATCH /v1/users/{name}",
+        "POST /s/{secret}/",
         "POST /s/{secret}/login",
         "POST /v1/copy",
         "POST /v1/move",
@@ -67,6 +68,7 @@ async fn every_route_is_described_once() {
         "POST /v1/shares",
         "POST /v1/tokens",
         "POST /v1/users",
+        "PUT /s/{secret}/fs/{path}",
         "PUT /v1/fs/",
         "PUT /v1/fs/{path}",
         "PUT /v1/fs/{path}/",
@@ -238,7 +240,7 @@ async fn only_uploads_of_files_and_tars_document_411() {
     let api = description(&TestApp::new().await).await;
     let described = operations(&api).into_iter().filter(|(_, _, of)| of["responses"].get("411").is_some());
     let described: Vec<_> = described.map(|(method, path, _)| format!("{method} {path}")).collect();
-    assert_eq!(described, ["PUT /v1/fs/", "PUT /v1/fs/{path}", "PUT /v1/fs/{path}/"]);
+    assert_eq!(described, ["PUT /s/{secret}/fs/{path}", "PUT /v1/fs/", "PUT /v1/fs/{path}", "PUT /v1/fs/{path}/"]);
 }
 
 #[tokio::test]

@@ -128,7 +128,8 @@ const ACCOUNTS: &[Row] = &[
 /// What people open in a browser.
 const PAGES: [&str; 2] = ["/docs", "/docs/"];
 
-/// `SHARE` is the secret of a share of `/d`, `LOCKED` that of one with a password, `ENDED` that of one that has ended.
+/// `SHARE` is the secret of a share of `/d`, `LOCKED` that of one with a password, `UPLOAD` that of one to upload by, `ENDED`
+/// that of one that has ended.
 const SHARES: &[Row] = &[
     ("GET", "/v1/shares", "/v1/shares", "", [200, 200, 403, 200]),
     ("GET", "/v1/shares", "/v1/shares?user=eva", "", [200, 403, 403, 200]),
@@ -138,27 +139,48 @@ const SHARES: &[Row] = &[
     ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/d","mode":"read"}"#, [404, 403, 403, 201]),
     ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/d/f","mode":"read"}"#, [404, 403, 403, 201]),
     ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/h","mode":"read"}"#, [404, 404, 403, 201]),
+    ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/d","mode":"upload"}"#, [404, 403, 403, 201]),
+    ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/d/f","mode":"upload"}"#, [404, 400, 403, 400]),
+    ("POST", "/v1/shares", "/v1/shares", r#"{"path":"/h","mode":"upload"}"#, [404, 404, 403, 201]),
     ("DELETE", "/v1/shares/{id}", "/v1/shares/no-id", "", [404, 404, 403, 404]),
     ("GET", "/s/{secret}", "/s/SHARE", "", [308; 4]),
     ("GET", "/s/{secret}", "/s/LOCKED", "", [308; 4]),
+    ("GET", "/s/{secret}", "/s/UPLOAD", "", [308; 4]),
     ("GET", "/s/{secret}", "/s/ENDED", "", [404; 4]),
     ("POST", "/s/{secret}/login", "/s/SHARE/login", "", [415; 4]),
     ("POST", "/s/{secret}/login", "/s/LOCKED/login", "", [415; 4]),
     ("POST", "/s/{secret}/login", "/s/ENDED/login", "", [404; 4]),
     ("GET", "/s/{secret}/", "/s/SHARE/", "", [200; 4]),
     ("GET", "/s/{secret}/", "/s/LOCKED/", "", [401; 4]),
+    ("GET", "/s/{secret}/", "/s/UPLOAD/", "", [200; 4]),
     ("GET", "/s/{secret}/", "/s/ENDED/", "", [404; 4]),
+    ("POST", "/s/{secret}/", "/s/SHARE/", "", [405; 4]),
+    ("POST", "/s/{secret}/", "/s/LOCKED/", "", [401; 4]),
+    ("POST", "/s/{secret}/", "/s/UPLOAD/", "", [415; 4]),
+    ("POST", "/s/{secret}/", "/s/ENDED/", "", [404; 4]),
     ("GET", "/s/{secret}/fs", "/s/SHARE/fs", "", [308; 4]),
     ("GET", "/s/{secret}/fs", "/s/LOCKED/fs", "", [401; 4]),
+    ("GET", "/s/{secret}/fs", "/s/UPLOAD/fs", "", [404; 4]),
     ("GET", "/s/{secret}/fs", "/s/ENDED/fs", "", [404; 4]),
     ("GET", "/s/{secret}/fs/", "/s/SHARE/fs/", "", [200; 4]),
     ("GET", "/s/{secret}/fs/", "/s/LOCKED/fs/", "", [401; 4]),
+    ("GET", "/s/{secret}/fs/", "/s/UPLOAD/fs/", "", [404; 4]),
     ("GET", "/s/{secret}/fs/", "/s/ENDED/fs/", "", [404; 4]),
+    ("PUT", "/s/{secret}/fs/", "/s/SHARE/fs/", "", [405; 4]),
+    ("PUT", "/s/{secret}/fs/", "/s/LOCKED/fs/", "", [401; 4]),
+    ("PUT", "/s/{secret}/fs/", "/s/UPLOAD/fs/", "", [400; 4]),
+    ("PUT", "/s/{secret}/fs/", "/s/ENDED/fs/", "", [404; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/f", "", [200; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/h/f", "", [404; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/LOCKED/fs/f", "", [401; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/LOCKED/fs/none", "", [401; 4]),
+    ("GET", "/s/{secret}/fs/{*path}", "/s/UPLOAD/fs/f", "", [404; 4]),
     ("GET", "/s/{secret}/fs/{*path}", "/s/ENDED/fs/f", "", [404; 4]),
+    ("PUT", "/s/{secret}/fs/{*path}", "/s/SHARE/fs/new", "x", [405; 4]),
+    ("PUT", "/s/{secret}/fs/{*path}", "/s/LOCKED/fs/new", "x", [401; 4]),
+    ("PUT", "/s/{secret}/fs/{*path}", "/s/UPLOAD/fs/new", "x", [201; 4]),
+    ("PUT", "/s/{secret}/fs/{*path}", "/s/UPLOAD/fs/c/new", "x", [400; 4]),
+    ("PUT", "/s/{secret}/fs/{*path}", "/s/ENDED/fs/new", "x", [404; 4]),
 ];
 
 const TABLES: [&[Row]; 4] = [FILES, ACCOUNTS, SHARES, OPERATING];
@@ -184,7 +206,12 @@ async fn every_route_answers_each_caller_by_his_rights() {
         let callers = routes.iter().find(is_route).map(|(_, _, callers)| *callers);
         let is_of_share = matches!(callers, Some(Callers::Share(_)));
         let is_open = callers == Some(Callers::Everyone) || is_of_share;
-        let shares = [("SHARE", &world.share), ("LOCKED", &world.locked_share), ("ENDED", &world.ended_share)];
+        let shares = [
+            ("SHARE", &world.share),
+            ("LOCKED", &world.locked_share),
+            ("UPLOAD", &world.upload_share),
+            ("ENDED", &world.ended_share),
+        ];
         let target = &shares.into_iter().fold(target.to_owned(), |target, (of, secret)| target.replace(of, secret));
         for caller in STRANGERS {
             let status = world.send_body(caller, method, target, &headers(body), body).await.status;

@@ -29,6 +29,8 @@ pub struct World {
     pub share: String,
     /// That of one with a password.
     pub locked_share: String,
+    /// That of one to upload by.
+    pub upload_share: String,
     /// That of one that has ended.
     pub ended_share: String,
     /// What each caller sends as `Authorization` or as `Cookie`.
@@ -65,8 +67,9 @@ impl World {
         for name in ["tom", "eva", "off", "gone"] {
             app.auth.add_user(&admin, new_user(name)).await.unwrap();
         }
-        let [share, locked_share, ended_share] = [const { String::new() }; 3];
-        let mut world = Self { app, admin, share, locked_share, ended_share, callers: BTreeMap::new() };
+        let [share, locked_share, upload_share, ended_share] = [const { String::new() }; 4];
+        let callers = BTreeMap::new();
+        let mut world = Self { app, admin, share, locked_share, upload_share, ended_share, callers };
         world.add_shares().await;
         let to = world.app.auth.grantee("tom").await.unwrap();
         let (chain, rights) = (world.chain("/d").await, [Right::Read, Right::Write].into_iter().collect());
@@ -134,10 +137,13 @@ impl World {
         let (share, _) = auth.make_share(&self.admin, &chain, new.clone()).await.unwrap();
         let locked = NewShare { password: Some(PASSWORD.to_owned()), ..new.clone() };
         let (locked, _) = auth.make_share(&self.admin, &chain, locked).await.unwrap();
+        let upload = NewShare { mode: ShareMode::Upload { bytes: 1 << 20 }, ..new.clone() };
+        let (upload, _) = auth.make_share(&self.admin, &chain, upload).await.unwrap();
         let (ended, _) = auth.make_share(&self.admin, &chain, new).await.unwrap();
         let owner = ended.credential.secret().unwrap();
         auth.end_secret(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
-        (self.share, self.locked_share, self.ended_share) = (share.text, locked.text, ended.text);
+        (self.share, self.locked_share) = (share.text, locked.text);
+        (self.upload_share, self.ended_share) = (upload.text, ended.text);
     }
 
     async fn add_sessions(&mut self) {

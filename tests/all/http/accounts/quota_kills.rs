@@ -70,7 +70,7 @@ impl Sender {
     }
 }
 
-async fn send(server: &Server, user: &str, method: Method, target: &str, body: Value) -> Value {
+pub async fn send(server: &Server, user: &str, method: Method, target: &str, body: Value) -> Value {
     let request = Client::new().request(method, server.url(target));
     let request = if user.is_empty() {
         let line = std::fs::read_to_string(server.data.join("first-user-secret")).unwrap();

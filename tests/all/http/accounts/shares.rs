@@ -69,7 +69,10 @@ async fn a_share_shows_a_directory_from_its_top() {
     let api = with_files().await;
     let (url, made) = read(&api, "/home/tom/a").await;
     let members: BTreeSet<_> = made.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(members, ["created", "downloads", "expires", "id", "mode", "password", "path", "url", "user"].into());
+    assert_eq!(
+        members,
+        ["bytes", "created", "downloads", "expires", "id", "mode", "password", "path", "url", "user"].into()
+    );
     let list = api.stranger(&format!("{url}fs/")).await.is(200);
     assert_eq!((list.names(), list.json()["path"].as_str()), (vec!["b".to_owned(), "f".to_owned()], Some("/")));
     let paths =
@@ -324,6 +327,11 @@ async fn malformed_shares_are_refused() {
         json!({"path": "/home/tom/a", "mode": "read", "downloads": -1}),
         json!({"path": "/home/tom/a", "mode": "read", "downloads": u64::MAX}),
         json!({"path": "/home/tom/a", "mode": "read", "user": "eve"}),
+        json!({"path": "/home/tom/a", "mode": "read", "bytes": 1}),
+        json!({"path": "/home/tom/a", "mode": "upload", "downloads": 1}),
+        json!({"path": "/home/tom/a", "mode": "upload", "bytes": 0}),
+        json!({"path": "/home/tom/a", "mode": "upload", "bytes": u64::MAX}),
+        json!({"path": "/home/tom/a/f", "mode": "upload"}),
     ] {
         api.by("tom", "POST", "/v1/shares", asked).await.problem(400, "malformed");
     }

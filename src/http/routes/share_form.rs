@@ -1,0 +1,124 @@
+//! `POST /s/<secret>/`: uploads by a share, with the form of its page.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::ORIGIN;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use futures_util::{Stream, StreamExt};
+
+use super::by_share::within_share;
+use super::share_upload::refused;
+use crate::api::problem::ProblemKind;
+use crate::drive::{Condition, PutOptions, UserDrive};
+use crate::http::app::App;
+use crate::http::media_type;
+use crate::http::request::audit::{Audit, AuditEvent};
+use crate::http::request::body::{declared, pieces, refuse_coding};
+use crate::http::request::form_data::FormReader;
+use crate::http::request::{Creator, Params};
+use crate::http::response::problem::{Problem, Result};
+use crate::http::response::upload_page::{SentFile, upload};
+use crate::schema::Name;
+
+/// Files of one form.
+const FILES: usize = 1_000;
+
+/// Upload files by the form of a share
+///
+/// The page of a share to upload by has it. Each file is stored as by PUT, one after the other: what was stored stays, also
+/// if another one is refused. The answer is the page again, which says what became of each.
+#[utoipa::path(post, path = "/s/{secret}/", operation_id = "upload_by_form", tag = "shares",
+    params(("secret" = String, Path, description = "From `url` of the share")),
+    request_body(content = String, content_type = "multipart/form-data", description = "`files`, up to 1,000 times"),
+    responses((status = 201, description = "All are stored. Else the status of the first that is not, with the same page",
+               content_type = "text/html", body = String)))]
+pub async fn send(
+    State(app): State<App>,
+    drive: UserDrive,
+    (creator, audit): (Creator, Audit),
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    within_share(add_all((&app, &drive), (creator, audit), &uri, (&headers, body)).await)
+}
+
+async fn add_all(
+    (app, drive): (&App, &UserDrive),
+    (creator, audit): (Creator, Audit),
+    uri: &Uri,
+    (headers, body): (&HeaderMap, Body),
+) -> Result<Response> {
+    Params::parse(uri.query(), &[])?;
+    // Every page can send a form anywhere: what comes with it, the middleware has compared.
+    if !headers.contains_key(ORIGIN) {
+        return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
+    }
+    refuse_coding(headers)?;
+    // Each file has the limit of a body.
+    let mut form = FormReader::new(headers, pieces(body, declared(headers, None)?, None))?;
+    let (mut status, mut sent) = (StatusCode::CREATED, Vec::new());
+    while let Some(field) = form.next().await? {
+        // A field for files of which none is chosen has no name, and no content.
+        let Some(file) = field.file.filter(|file| !file.is_empty()) else { continue };
+        if sent.len() == FILES {
+            return Err(Problem::malformed("A form has at most 1,000 files: send the others by another one."));
+        }
+        let content = within(form.content(), app.options.max_body);
+        let refused = match add((drive, &audit), (&file, &creator), content).await {
+            Ok(()) => None,
+            Err(problem) if is_of_file(problem.kind()) => Some(problem),
+            Err(problem) => return Err(problem),
+        };
+        if let (Some(problem), StatusCode::CREATED) = (&refused, status) {
+            status = problem.status();
+        }
+        sent.push(SentFile { name: file, refused: refused.map(|problem| problem.detail().to_owned()) });
+    }
+    if sent.is_empty() {
+        return Err(Problem::malformed("The form has no file: choose at least one."));
+    }
+    Ok(upload(status, &sent))
+}
+
+async fn add(
+    (drive, audit): (&UserDrive, &Audit),
+    (file, creator): (&str, &Creator),
+    content: impl Stream<Item = Result<axum::body::Bytes>> + Send,
+) -> Result<()> {
+    let name = Name::parse(file)?;
+    let options = PutOptions {
+        mime: media_type::guess(name.as_str()),
+        creator: creator.0.clone(),
+        modified: None,
+        parents: false,
+        condition: Condition::default(),
+        length: None,
+        digests: Vec::new(),
+    };
+    let written = drive.add(&name, options, content).await.map_err(refused)?;
+    audit.note(AuditEvent::ShareUpload, Some(written.node.path().as_str()));
+    Ok(())
+}
+
+/// A content of at most so many bytes.
+fn within(
+    content: impl Stream<Item = Result<axum::body::Bytes>> + Send,
+    limit: Option<u64>,
+) -> impl Stream<Item = Result<axum::body::Bytes>> + Send {
+    let mut received = 0u64;
+    content.map(move |piece| {
+        let piece = piece?;
+        received = received.saturating_add(piece.len() as u64);
+        match limit.filter(|limit| received > *limit) {
+            Some(limit) => Err(Problem::too_large(limit)),
+            None => Ok(piece),
+        }
+    })
+}
+
+/// Whether a problem is of one file, so that others may still be stored.
+fn is_of_file(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Malformed | ProblemKind::Quota | ProblemKind::BodyTooLarge)
+}
