@@ -9,7 +9,7 @@ use rowdrive::api::path;
 
 use super::CommandOutcome;
 use super::path_arg::PathArg;
-use super::request::{Out, RequestArgs, Result};
+use super::request::{Out, RequestArgs, Result, of_user};
 use crate::local_fs::printable;
 
 /// Give users rights on folders, list them, take them back.
@@ -108,14 +108,10 @@ impl GrantArgs {
 impl List {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
-            let request = |page: &[(&str, &str)]| {
-                let mut query: Vec<_> = self.path.iter().map(|path| ("path", path.path.as_str())).collect();
-                query.extend(self.to.iter().map(|name| ("user", name.as_str())));
-                query.extend(page);
-                client.resource_request(Method::GET, path::GRANTS, &query)
-            };
+            let mut query: Vec<_> = self.path.iter().map(|path| ("path", path.path.as_str())).collect();
+            query.extend(of_user(self.to.as_ref()));
             let items = |page: GrantsJson| (page.grants, page.next);
-            self.request.all_pages((client, out), request, items, line).await
+            self.request.list((client, out), (path::GRANTS, &query), items, line).await
         })
     }
 }

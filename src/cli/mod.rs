@@ -27,6 +27,7 @@ mod process_metrics;
 mod request;
 mod restore;
 mod rm;
+mod secret_arg;
 mod serve;
 mod server_arg;
 mod share;

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 
 use clap::Args;
 use indicatif::HumanBytes;
-use reqwest::RequestBuilder;
+use reqwest::{Method, RequestBuilder};
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::entry::ListPage;
 use serde::de::DeserializeOwned;
@@ -100,8 +100,20 @@ impl RequestArgs {
         Ok(print(out, &client.parse(answer)?)?)
     }
 
+    /// Prints all pages of a resource, with this query.
+    pub async fn list<P: DeserializeOwned, T>(
+        &self,
+        (client, out): (&DriveClient, &mut Out),
+        (resource, query): (&str, &[(&str, &str)]),
+        items: impl Fn(P) -> (Vec<T>, Option<String>),
+        print: impl Fn(&mut Out, &T) -> io::Result<()>,
+    ) -> Result<()> {
+        let request = |page: &[(&str, &str)]| client.resource_request(Method::GET, resource, &[query, page].concat());
+        self.all_pages((client, out), request, items, print).await
+    }
+
     /// Prints all pages of any list. `items`: those of a page, and its cursor to the next one; `print` prints one as text.
-    pub async fn all_pages<P: DeserializeOwned, T>(
+    async fn all_pages<P: DeserializeOwned, T>(
         &self,
         (client, out): (&DriveClient, &mut Out),
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
@@ -125,6 +137,11 @@ impl RequestArgs {
             }
         }
     }
+}
+
+/// The query parameter for what is of another user.
+pub fn of_user(of: Option<&String>) -> Vec<(&str, &str)> {
+    of.iter().map(|name| ("user", name.as_str())).collect()
 }
 
 /// Prints a file or directory in one line; the name of a directory ends with a slash.

@@ -10,7 +10,8 @@ use rowdrive::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson}
 use rowdrive::api::path;
 
 use super::path_arg::PathArg;
-use super::request::{Out, RequestArgs, Result};
+use super::request::{Out, RequestArgs, Result, of_user};
+use super::secret_arg::SecretArg;
 use super::{CommandOutcome, password_prompt, size_arg};
 use crate::local_fs::printable;
 
@@ -71,14 +72,8 @@ struct Add {
 /// End a link.
 #[derive(Args)]
 struct Remove {
-    /// Its id, from the list.
-    #[arg(value_name = "ID")]
-    id: String,
-    /// That of another user, for an admin.
-    #[arg(long, value_name = "NAME")]
-    of: Option<String>,
     #[command(flatten)]
-    request: RequestArgs,
+    share: SecretArg,
 }
 
 impl ShareArgs {
@@ -86,7 +81,7 @@ impl ShareArgs {
         match self.command {
             ShareCommand::List(list) => list.run(),
             ShareCommand::Add(add) => add.run(),
-            ShareCommand::Remove(remove) => remove.run(),
+            ShareCommand::Remove(remove) => remove.share.end(path::SHARES),
         }
     }
 }
@@ -94,14 +89,10 @@ impl ShareArgs {
 impl List {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
-            let request = |page: &[(&str, &str)]| {
-                let mut query: Vec<_> = self.path.iter().map(|path| ("path", path.path.as_str())).collect();
-                query.extend(self.of.iter().map(|name| ("user", name.as_str())));
-                query.extend(page);
-                client.resource_request(Method::GET, path::SHARES, &query)
-            };
+            let mut query: Vec<_> = self.path.iter().map(|path| ("path", path.path.as_str())).collect();
+            query.extend(of_user(self.of.as_ref()));
             let items = |page: SharesJson| (page.shares, page.next);
-            self.request.all_pages((client, out), request, items, line).await
+            self.request.list((client, out), (path::SHARES, &query), items, line).await
         })
     }
 }
@@ -120,17 +111,6 @@ impl Add {
                 writeln!(out, "{}{}", client.display_url(), share.url.as_deref().unwrap_or_default())
             };
             request.print((client, out), &made, link)
-        })
-    }
-}
-
-impl Remove {
-    fn run(self) -> Result<CommandOutcome> {
-        self.request.run(async |client, _| {
-            let share = [path::SHARES, "/", &path::encode(&self.id)].concat();
-            let of: Vec<_> = self.of.iter().map(|name| ("user", name.as_str())).collect();
-            client.send(client.resource_request(Method::DELETE, &share, &of)).await?;
-            Ok(())
         })
     }
 }

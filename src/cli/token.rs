@@ -13,7 +13,8 @@ use rowdrive::api::path;
 use super::CommandOutcome;
 use super::grant::{RightArg, in_words};
 use super::path_arg::PathArg;
-use super::request::{Out, RequestArgs, RequestError, Result};
+use super::request::{Out, RequestArgs, RequestError, Result, of_user};
+use super::secret_arg::SecretArg;
 use crate::local_fs::printable;
 
 /// Make, list and end tokens, which programs send in place of a password.
@@ -65,14 +66,8 @@ struct Add {
 /// End a token.
 #[derive(Args)]
 struct Remove {
-    /// Its id, from the list.
-    #[arg(value_name = "ID")]
-    id: String,
-    /// That of another user, for an admin.
-    #[arg(long, value_name = "NAME")]
-    of: Option<String>,
     #[command(flatten)]
-    request: RequestArgs,
+    token: SecretArg,
 }
 
 /// Why a token was not made, or not written.
@@ -89,23 +84,16 @@ impl TokenArgs {
         Ok(match self.command {
             TokenCommand::List(list) => list.run()?,
             TokenCommand::Add(add) => add.run()?,
-            TokenCommand::Remove(remove) => remove.run()?,
+            TokenCommand::Remove(remove) => remove.token.end(path::TOKENS)?,
         })
     }
-}
-
-fn of_user(of: Option<&String>) -> Vec<(&str, &str)> {
-    of.iter().map(|name| ("user", name.as_str())).collect()
 }
 
 impl List {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
-            let request = |page: &[(&str, &str)]| {
-                client.resource_request(Method::GET, path::TOKENS, &[&of_user(self.of.as_ref()), page].concat())
-            };
             let items = |page: TokensJson| (page.tokens, page.next);
-            self.request.all_pages((client, out), request, items, line).await
+            self.request.list((client, out), (path::TOKENS, &of_user(self.of.as_ref())), items, line).await
         })
     }
 }
@@ -173,16 +161,6 @@ impl Drop for NewFile<'_> {
         if !self.is_kept {
             let _removed = fs::remove_file(self.path);
         }
-    }
-}
-
-impl Remove {
-    fn run(self) -> Result<CommandOutcome> {
-        self.request.run(async |client, _| {
-            let token = [path::TOKENS, "/", &path::encode(&self.id)].concat();
-            client.send(client.resource_request(Method::DELETE, &token, &of_user(self.of.as_ref()))).await?;
-            Ok(())
-        })
     }
 }
 

@@ -151,9 +151,8 @@ impl Add {
 impl List {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
-            let request = |page: &[(&str, &str)]| client.resource_request(Method::GET, path::USERS, page);
             let items = |page: UsersJson| (page.users, page.next);
-            self.request.all_pages((client, out), request, items, line).await
+            self.request.list((client, out), (path::USERS, &[]), items, line).await
         })
     }
 }
