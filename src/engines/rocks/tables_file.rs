@@ -119,7 +119,17 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<TablesJson> {
         Some(format) if format != u64::from(FORMAT) => {
             Err(StoreError::Failed(format!("{}: format {format} is of another version", path.display())))
         }
-        _ => serde_json::from_value(content).map_err(damaged),
+        _ => whole(path, serde_json::from_value(content).map_err(damaged)?),
+    }
+}
+
+/// Each table that exists has its properties in the file. Otherwise one of its two names is damaged, and the file would
+/// open as a store without that table.
+fn whole(path: &Path, content: TablesJson) -> Result<TablesJson> {
+    let is_listed = |name: &&String| content.tables.iter().any(|table| table.name == **name);
+    match content.made.iter().find(|name| !is_listed(name)) {
+        Some(name) => Err(StoreError::Damaged(format!("{}: the table {name} has no properties", path.display()))),
+        None => Ok(content),
     }
 }
 
@@ -155,6 +165,22 @@ mod tests {
         tables.add(&spec("a", KeyLifecycle::Reusable)).unwrap();
         assert!(matches!(tables.add(&spec("a", KeyLifecycle::UniqueId)), Err(StoreError::OtherSpec(..))));
         assert_eq!(TablesFile::load(dir.path()).unwrap().specs(), [spec("a", KeyLifecycle::Reusable)]);
+    }
+
+    #[test]
+    fn a_damaged_name_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tables = TablesFile::load(dir.path()).unwrap();
+        tables.add(&spec("file", KeyLifecycle::UniqueId)).unwrap();
+        tables.set_created("file").unwrap();
+        let sound = fs::read_to_string(dir.path().join(NAME)).unwrap();
+        assert_eq!(sound.matches("\"file\"").count(), 2);
+        let (first, last) = (sound.replacen("\"file\"", "\"film\"", 1), sound.rfind("\"file\"").unwrap());
+        let second = [&sound[..last], "\"film\"", &sound[last + 6..]].concat();
+        for damaged in [first, second] {
+            fs::write(dir.path().join(NAME), damaged).unwrap();
+            assert!(matches!(TablesFile::load(dir.path()), Err(StoreError::Damaged(_))));
+        }
     }
 
     #[test]
