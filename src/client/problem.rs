@@ -56,6 +56,9 @@ impl fmt::Display for ServerProblem {
         if self.is(ProblemKind::Unauthorized) {
             write!(f, "; name the user with --user, or the file of a token with --token-file")?;
         }
+        if let (true, Some(wait)) = (self.is(ProblemKind::TooManyAttempts), self.retry_after) {
+            write!(f, "; that is {} s", wait.as_secs())?;
+        }
         match &self.request_id {
             Some(id) if self.status == StatusCode::INTERNAL_SERVER_ERROR => write!(f, "; request id {id}"),
             _ => Ok(()),

@@ -67,6 +67,8 @@ async fn plan(committer: &Committer, requester: &Requester, user: &PreparedUser,
             let creator = requester.user().unwrap_or(user.name()).as_str();
             let resolved = resolve_parent(&committer.namespace, path, creator, committer.clock).await?;
             if resolved.missing.is_empty() && matches!(home, Home::New(_)) {
+                // A name that is taken is the reason, and not its home.
+                requester.plan_user(&mut Plan::default(), user, None).await?;
                 return Err(DriveError::Exists);
             }
             resolved.add_to(&mut plan, Vec::new(), Vec::new());

@@ -8,7 +8,8 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -31,6 +32,7 @@ use crate::http::metrics::InFlight;
 use crate::http::request::client::Client;
 use crate::http::request::{identity, requester};
 use crate::http::response::problem::{self, Problem};
+use crate::http::response::share_page;
 use crate::http::routes::pattern::{self, label};
 use crate::http::routes::{login, share_login};
 use crate::http::server::drain;
@@ -66,6 +68,7 @@ pub async fn handle<F: Future<Output = Response>>(
         app: app.clone(),
     };
     let client = Client::of(&request, &app.options.proxies);
+    let shows_no_share = shows_no_share(pattern, &request);
     let hsts = app.options.hsts && client.as_ref().is_ok_and(|client| client.is_tls);
     let challenge = access::challenge(request.headers());
     let route = label(pattern, request.uri().path().ends_with('/'));
@@ -92,13 +95,7 @@ pub async fn handle<F: Future<Output = Response>>(
             Problem::internal(&"a handler panicked").into_response()
         })
     });
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        problem.log();
-        if problem.is_damage() {
-            app.metrics.damage.inc();
-        }
-        problem.render(&mut response, id);
-    }
+    tell_problem(&app, &mut response, id, shows_no_share);
     app.metrics.answered(route, &line.method, response.status(), line.started.elapsed());
     line.status = Some(response.status().as_u16());
     let is_of_caller = is_of_caller(&app, response.status()).await;
@@ -126,6 +123,20 @@ pub async fn handle<F: Future<Output = Response>>(
     response.map(|body| Body::new(CountedBody { body, line }))
 }
 
+/// Writes the problem that a response has, if it has one: as a page if the browser of a link gets it.
+fn tell_problem(app: &App, response: &mut Response, id: Uuid, shows_no_share: bool) {
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return };
+    problem.log();
+    if problem.is_damage() {
+        app.metrics.damage.inc();
+    }
+    if shows_no_share && problem.kind() == ProblemKind::NotFound {
+        *response = share_page::nothing();
+    } else {
+        problem.render(response, id);
+    }
+}
+
 /// Whether this refusal depends on who asks: a cache must not give it to another user, nor to the same one later.
 async fn is_of_caller(app: &App, status: StatusCode) -> bool {
     let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
@@ -142,6 +153,12 @@ fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Respons
         Some(pattern) if pattern::is_page_of_share(pattern) => share_login::ask(),
         _ => problem.into_response(),
     }
+}
+
+/// Whether a browser opens the page of a link: people then get a page also if there is no such link.
+fn shows_no_share(pattern: Option<&str>, request: &Request) -> bool {
+    let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok()).unwrap_or_default();
+    request.method() == Method::GET && pattern.is_some_and(pattern::is_page_of_share) && accepts.contains("text/html")
 }
 
 /// Who may send a request. Below a link it is whoever knows its secret, also where there is no route or method: the secret

@@ -49,7 +49,9 @@ impl From<AuthError> for Problem {
             AuthError::Store(error) => DriveError::from(error).into(),
             AuthError::Value(_) => Self::damaged(&error),
             AuthError::NotFound => {
-                Self::new(ProblemKind::NotFound, "There is no such user, grant, session, token or share: list them.")
+                let detail = "There is no such user, grant, session, token or share: list them. An admin finds what is of another \
+                    user by `user` (the commands: --of).";
+                Self::new(ProblemKind::NotFound, detail)
             }
             // Another one was the first to be made: from now on nobody does anything without a credential.
             AuthError::UsersExist => Self::unauthorized(),

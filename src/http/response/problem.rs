@@ -121,12 +121,15 @@ impl Problem {
     }
 
     pub fn forbidden() -> Self {
-        Self::new(ProblemKind::Forbidden, "You have no right to this: ask whoever may share the directory.")
+        Self::new(
+            ProblemKind::Forbidden,
+            "You have no right to this: ask whoever may share the directory, or an admin.",
+        )
     }
 
     /// 401, the same whatever is wrong. The middleware adds what it asks for.
     pub fn unauthorized() -> Self {
-        Self::new(ProblemKind::Unauthorized, "Send a name and its password, or a token that has not ended.")
+        Self::new(ProblemKind::Unauthorized, "The name or the password is missing or wrong, or the token has ended.")
     }
 
     /// 507 for a user with a quota.

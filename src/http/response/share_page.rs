@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -64,6 +64,12 @@ pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> R
         let _ = writeln!(body, "<p><a href=\"?path={path}&amp;cursor={next}\">More</a></p>");
     }
     page(&body)
+}
+
+/// The page where no share is: the same for a wrong link and for one that has ended.
+pub fn nothing() -> Response {
+    let body = "<h1>There is nothing here</h1>\n<p>The link is wrong, or it has ended. Ask whoever sent it for a new one.</p>\n";
+    (StatusCode::NOT_FOUND, page(body)).into_response()
 }
 
 /// The form for the password, with what was wrong. It tells nothing of the share.

@@ -103,7 +103,8 @@ fn no_home(error: DriveError) -> Problem {
     match error {
         DriveError::Exists | DriveError::ParentIsFile => Problem::new(
             ProblemKind::Exists,
-            "No user is made: something is at the place of the home. Send `home` with the path of a directory, or null.",
+            "No user is made: something is at the place of the home. Send `home` with the path of a directory, or \
+             null (the command: --home or --no-home).",
         ),
         other => other.into(),
     }

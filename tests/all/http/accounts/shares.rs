@@ -61,6 +61,12 @@ impl Api {
             let ended = comparable(&self.app.send(method, &ended, &[], "").await);
             assert_eq!(ended, wrong, "{method} {url}{rest}");
         }
+        // People get a page.
+        let pages = [&of_nobody, url].map(|link| self.app.send("GET", link, &[("accept", "text/html,*/*;q=0.8")], ""));
+        let [wrong, ended] = pages;
+        let (wrong, ended) = (wrong.await.is(404), ended.await);
+        assert_eq!(wrong.header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(comparable(&ended), comparable(&wrong), "{url}");
     }
 }
 
