@@ -22,7 +22,7 @@ use crate::drive::namespace::dir_paths::DirPath;
 use crate::drive::namespace::lookup::{NameLookup, lookup};
 use crate::drive::rights::Rights;
 use crate::drive::settings::TRIES;
-use crate::schema::path::NAME_BYTES;
+use crate::schema::path::{NAME_BYTES, PATH_BYTES};
 use crate::schema::share::ShareTarget;
 use crate::schema::usage::UsageChange;
 use crate::schema::{DirId, DrivePath, Name};
@@ -89,6 +89,8 @@ async fn check_early(
     for _ in 0..TRIES {
         let rights = Rights::read(ns, requester).await?;
         let dir = target(rights.access())?;
+        // Before the place: a refusal must not take longer if the name is taken.
+        let reserved = reserve(committer, rights.access(), options).await?;
         let Some(place) = find_place(ns, dir, name).await? else { continue };
         // The commit decides anew, and is guarded.
         let may_write = rights.write_in(&place.parent).await;
@@ -98,13 +100,20 @@ async fn check_early(
             continue;
         }
         let _may_write = may_write?;
-        let mut usage = UsageChange::default();
-        usage.add_content(&options.creator, options.length.unwrap_or(0));
-        let reserved = Reserved::new(&committer.under_way, rights.access(), &usage, options.length).await?;
         ns.tables.has_space().await?;
         return Ok(reserved);
     }
     Err(DriveError::Contended)
+}
+
+/// Refuses what has no room now by its length. A stranger holds only what he has sent: one who sends slowly would else take
+/// all that is left to the maker, for as long as he likes.
+async fn reserve(committer: &Committer, access: &Access, options: &PutOptions) -> Result<Reserved> {
+    let mut usage = UsageChange::default();
+    usage.add_content(&options.creator, 0);
+    let reserved = Reserved::new(&committer.under_way, access, &usage, None).await?;
+    reserved.check_room(options.length.unwrap_or(0))?;
+    Ok(reserved)
 }
 
 async fn store(
@@ -156,10 +165,12 @@ async fn find_place(ns: &Namespace, dir: DirId, name: &Name) -> Result<Option<Pl
         let is_gone = ns.dir_paths.read_path(dir).await? == links;
         return if is_gone { Err(DriveError::NotFound) } else { Ok(None) };
     };
+    // Which names are taken would show if only those without a number had room in the path.
+    let room = NAME_BYTES.min(PATH_BYTES.saturating_sub(parent.before_slash().len() + 1));
     let (mut taken, mut free, mut place) = (0, 1, None);
     while place.is_none() || taken + 1 < free {
         let number = if place.is_none() { free } else { taken + (free - taken) / 2 };
-        let name = numbered(name, number)?;
+        let name = numbered(name, number, room)?;
         let found = lookup(ns, &parent, &name).await?;
         if found.parent.as_ref().is_none_or(|live| live.id != dir) {
             return Ok(None);
@@ -175,16 +186,17 @@ async fn find_place(ns: &Namespace, dir: DirId, name: &Name) -> Result<Option<Pl
     Ok(place)
 }
 
-/// `a.jpg` as `a (2).jpg`. The first one has no number. A name that would be too long is cut before its number.
-fn numbered(name: &Name, number: u64) -> Result<Name> {
-    if number < 2 {
+/// `a.jpg` as `a (2).jpg`. The first one has no number. `room`: bytes, a name that would be longer is cut before its number.
+fn numbered(name: &Name, number: u64, room: usize) -> Result<Name> {
+    let text = name.as_str();
+    if number < 2 && text.len() <= room {
         return Ok(name.clone());
     }
-    let text = name.as_str();
+    let number = if number < 2 { String::new() } else { format!(" ({number})") };
     let dot = text.rfind('.').filter(|dot| *dot > 0 && text.len() - dot <= EXTENSION_BYTES);
     let (stem, extension) = text.split_at(dot.unwrap_or(text.len()));
-    let end = format!(" ({number}){extension}");
-    let stem = stem.get(..stem.floor_char_boundary(NAME_BYTES.saturating_sub(end.len()))).unwrap_or_default();
+    let end = [&number, extension].concat();
+    let stem = stem.get(..stem.floor_char_boundary(room.saturating_sub(end.len()))).unwrap_or_default();
     Ok(Name::parse(&[stem, &end].concat())?)
 }
 
@@ -209,7 +221,11 @@ mod tests {
             (&umlauts, 2, format!("{} (2)", "\u{fc}".repeat(125))),
             (&format!("{}.jpg", &long[..251]), u64::MAX, format!("{} ({}).jpg", &long[..228], u64::MAX)),
         ] {
-            let found = numbered(&Name::parse(name).unwrap(), number).unwrap();
+            let found = numbered(&Name::parse(name).unwrap(), number, NAME_BYTES).unwrap();
+            assert_eq!(found.as_str(), expected);
+        }
+        for (number, expected) in [(1, "long .jpg"), (2, "l (2).jpg")] {
+            let found = numbered(&Name::parse("long name.jpg").unwrap(), number, 9).unwrap();
             assert_eq!(found.as_str(), expected);
         }
     }

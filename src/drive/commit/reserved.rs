@@ -68,6 +68,15 @@ impl Reserved {
         Ok(reserved)
     }
 
+    /// Whether so many bytes have room now; nothing is reserved for them.
+    ///
+    /// Errors: [`DriveError::Quota`].
+    pub fn check_room(&self, bytes: u64) -> Result<()> {
+        let holds = self.0.iter().flat_map(|reservation| &reservation.holds);
+        let more = Usage { bytes: number(bytes), files: 0 };
+        if holds.into_iter().all(|hold| hold.has_room(more)) { Ok(()) } else { Err(DriveError::Quota) }
+    }
+
     /// Reserves for the next bytes of the body, before they are stored.
     ///
     /// Errors: [`DriveError::Quota`].
@@ -140,6 +149,10 @@ impl Reservation {
 }
 
 impl Hold {
+    fn has_room(&self, more: Usage) -> bool {
+        self.under_way.change(&self.limited.of, |sum| self.limited.fits(*sum, more))
+    }
+
     fn fits_alone(&self) -> bool {
         self.limited.fits(Usage::default(), self.sum)
     }

@@ -52,7 +52,7 @@ async fn page_of((app, by): (&App, &Credential), drive: &UserDrive, uri: &Uri) -
     let authority = app.auth.authority(by).await?;
     if authority.share().is_some_and(|open| matches!(open.share.mode, ShareMode::Upload { .. })) {
         Params::parse(uri.query(), &[])?;
-        return Ok(upload_page::upload(StatusCode::OK, &[]));
+        return Ok(upload_page::upload(StatusCode::OK, &upload_page::SentFiles::default(), None));
     }
     let params = Params::parse(uri.query(), &["path", "cursor"])?;
     let path = params.path("path")?.unwrap_or_else(DrivePath::root);

@@ -1,6 +1,6 @@
 //! `POST /s/<secret>/`: uploads by a share, with the form of its page.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -18,11 +18,11 @@ use crate::http::request::body::{declared, pieces, refuse_coding};
 use crate::http::request::form_data::FormReader;
 use crate::http::request::{Creator, Params};
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::upload_page::{SentFile, upload};
+use crate::http::response::upload_page::{SentFiles, upload};
 use crate::schema::Name;
 
-/// Files of one form.
-const FILES: usize = 1_000;
+/// Fields of one form.
+const FIELDS: usize = 1_000;
 
 /// Upload files by the form of a share
 ///
@@ -57,35 +57,57 @@ async fn add_all(
     }
     refuse_coding(headers)?;
     // Each file has the limit of a body.
-    let mut form = FormReader::new(headers, pieces(body, declared(headers, None)?, None))?;
-    let (mut status, mut sent) = (StatusCode::CREATED, Vec::new());
+    let form = FormReader::new(headers, pieces(body, declared(headers, None)?, None))?;
+    let (mut sent, mut status) = (SentFiles::default(), StatusCode::CREATED);
+    match add_files((app, drive, &audit), &creator, form, (&mut sent, &mut status)).await {
+        Ok(()) if sent.count == 0 => Err(Problem::malformed("The form has no file: choose at least one.")),
+        Ok(()) => Ok(upload(status, &sent, None)),
+        // What was stored before stays, and the page says so.
+        Err(problem) if sent.count > 0 && is_of_form(problem.kind()) => {
+            let rest = match problem.kind() {
+                ProblemKind::Malformed => problem.detail(),
+                _ => "The form was not sent whole.",
+            };
+            Ok(upload(problem.status(), &sent, Some(rest)))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// `status`: that of the first file that is not stored.
+async fn add_files<S: Stream<Item = Result<Bytes>> + Send>(
+    (app, drive, audit): (&App, &UserDrive, &Audit),
+    creator: &Creator,
+    mut form: FormReader<S>,
+    (sent, status): (&mut SentFiles, &mut StatusCode),
+) -> Result<()> {
+    let mut fields = 0;
     while let Some(field) = form.next().await? {
-        // A field for files of which none is chosen has no name, and no content.
-        let Some(file) = field.file.filter(|file| !file.is_empty()) else { continue };
-        if sent.len() == FILES {
+        fields += 1;
+        if fields > FIELDS {
             return Err(Problem::malformed("A form has at most 1,000 files: send the others by another one."));
         }
+        // A field for files of which none is chosen has no name, and no content.
+        let Some(file) = field.file.filter(|file| !file.is_empty()) else { continue };
         let content = within(form.content(), app.options.max_body);
-        let refused = match add((drive, &audit), (&file, &creator), content).await {
-            Ok(()) => None,
-            Err(problem) if is_of_file(problem.kind()) => Some(problem),
+        match add((drive, audit), (&file, creator), content).await {
+            Ok(()) => sent.add(&file, None),
+            Err(problem) if is_of_file(problem.kind()) => {
+                if *status == StatusCode::CREATED {
+                    *status = problem.status();
+                }
+                sent.add(&file, Some(problem.detail()));
+            }
             Err(problem) => return Err(problem),
-        };
-        if let (Some(problem), StatusCode::CREATED) = (&refused, status) {
-            status = problem.status();
         }
-        sent.push(SentFile { name: file, refused: refused.map(|problem| problem.detail().to_owned()) });
     }
-    if sent.is_empty() {
-        return Err(Problem::malformed("The form has no file: choose at least one."));
-    }
-    Ok(upload(status, &sent))
+    Ok(())
 }
 
 async fn add(
     (drive, audit): (&UserDrive, &Audit),
     (file, creator): (&str, &Creator),
-    content: impl Stream<Item = Result<axum::body::Bytes>> + Send,
+    content: impl Stream<Item = Result<Bytes>> + Send,
 ) -> Result<()> {
     let name = Name::parse(file)?;
     let options = PutOptions {
@@ -104,9 +126,9 @@ async fn add(
 
 /// A content of at most so many bytes.
 fn within(
-    content: impl Stream<Item = Result<axum::body::Bytes>> + Send,
+    content: impl Stream<Item = Result<Bytes>> + Send,
     limit: Option<u64>,
-) -> impl Stream<Item = Result<axum::body::Bytes>> + Send {
+) -> impl Stream<Item = Result<Bytes>> + Send {
     let mut received = 0u64;
     content.map(move |piece| {
         let piece = piece?;
@@ -121,4 +143,9 @@ fn within(
 /// Whether a problem is of one file, so that others may still be stored.
 fn is_of_file(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Malformed | ProblemKind::Quota | ProblemKind::BodyTooLarge)
+}
+
+/// Whether a problem is of what was sent, so that what was stored before it is told.
+fn is_of_form(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Malformed | ProblemKind::BodyCut | ProblemKind::SlowClient)
 }

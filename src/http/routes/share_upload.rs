@@ -87,6 +87,10 @@ async fn add(
 /// Why a file is not stored. What bounds the uploads is of the maker: only that there is no room is told.
 pub fn refused(error: PutError<Problem>) -> Problem {
     let problem = match error {
+        // Where the folder is, is not told.
+        PutError::Drive(DriveError::Path(_)) => {
+            Problem::malformed("The folder of this link takes no file of such a name: send one with a shorter name.")
+        }
         PutError::Drive(error) => error.into(),
         PutError::Body(problem) => problem,
     };

@@ -172,10 +172,13 @@ pub async fn an_upload_under_way_holds_the_bytes_of_its_share_until_its_end(worl
         tokio::spawn(async move { drive.add(&name("slow"), PutOptions { length, ..options() }, body).await })
     };
     let drive = world.by(&share);
-    // By the length that was told.
-    let first = begin(Some(600_000));
+    // What has come, and not what was told: a client could tell much, and send it slowly.
+    let first = begin(Some(1_000_000));
     reached.notified().await;
-    assert!(matches!(add(&drive, "f", 400_001).await, Err(DriveError::Quota)));
+    assert!(matches!(add(&drive, "f", 700_001).await, Err(DriveError::Quota)));
+    let body = stream::iter([Ok::<_, ()>(Bytes::new())]);
+    let told = drive.add(&name("f"), PutOptions { length: Some(700_000), ..options() }, body).await;
+    told.unwrap();
     // Its client leaves: then nothing is held any more, and another one finds room.
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
@@ -186,7 +189,7 @@ pub async fn an_upload_under_way_holds_the_bytes_of_its_share_until_its_end(worl
     // What is deleted was uploaded all the same.
     world.drive.unrestricted().delete(&path("/p/a/slow"), &Condition::default()).await.unwrap();
     assert!(matches!(add(&drive, "f", 400_001).await, Err(DriveError::Quota)));
-    // Without a length, by what has come.
+    // The same without a length.
     let first = begin(None);
     reached.notified().await;
     assert!(matches!(add(&drive, "f", 100_001).await, Err(DriveError::Quota)));

@@ -154,8 +154,19 @@ async fn the_form_of_a_share_works_without_its_script() {
     api.app.send("POST", &url, &foreign, form(&[("g", b"")])).await.problem(403, "foreign-origin");
     let cut = form(&[("cut", b"")]);
     api.app.send("POST", &url, &FORM, cut[..cut.len() - 5].to_vec()).await.problem(400, "body-cut");
+    let (part, cut) =
+        (form(&[("whole", b""), ("cut", b"")]), "<li>The others: not sent. The form was not sent whole.</li>");
+    let part = api.app.send("POST", &url, &FORM, part[..part.len() - 5].to_vec()).await.is(400);
+    assert!(part.text().contains(&format!("<li>whole: sent</li>\n{cut}")), "{part:?}");
+    let many: Vec<(&str, &[u8])> =
+        std::iter::once(("more", &b""[..])).chain(std::iter::repeat_n(("", &b""[..]), 1_000)).collect();
+    let many = send(&many).await.is(400);
+    assert!(
+        many.text().contains("<li>more: sent</li>\n<li>The others: not sent. A form has at most 1,000"),
+        "{many:?}"
+    );
     api.app.send("POST", &[&url, "?x=1"].concat(), &FORM, form(&[("g", b"")])).await.problem(400, "malformed");
-    assert_eq!(api.toms("a/").await.is(200).names().len(), 6);
+    assert_eq!(api.toms("a/").await.is(200).names().len(), 8);
     // A share to read has no such form.
     let (read, _) = make(&api, "tom", json!({"path": "/home/tom/a", "mode": "read"})).await;
     let refused = api.app.send("POST", &read, &FORM, form(&[("g", b"")])).await.problem(405, "method-not-allowed");
