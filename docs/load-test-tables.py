@@ -160,9 +160,9 @@ def check(runs, folders, sizes):
     for run, folder in zip(runs, folders):
         if run.report["meta"].get("complete") is not True:
             raise Unlike(f"{folder} has no whole run: run `loadtest` again")
-    alike = ["clients", "quick", "version"]
-    for what in alike if sizes else [*alike, "files", "rounds", "settings", "machine"]:
-        if len({json.dumps(run.report["meta"][what]) for run in runs}) > 1:
+    alike = ["clients", "quick", "machine", "version", "versions"]
+    for what in alike if sizes else [*alike, "files", "rounds", "settings"]:
+        if len({json.dumps(run.report["meta"][what], sort_keys=True) for run in runs}) > 1:
             raise Unlike(f"the runs differ in {what}: name runs with the same options, of one program and one machine")
     if len({run.report["meta"]["started"] for run in runs}) < len(runs):
         raise Unlike("a run is named twice: name different runs")

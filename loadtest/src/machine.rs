@@ -1,11 +1,13 @@
 //! What a report says of the machine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use procfs::prelude::Current;
 use procfs::process::Process;
 use procfs::{CpuInfo, Meminfo};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// As the system tells it; empty where it does not. `folder`: where the stores are.
 pub fn describe(folder: &Path) -> Value {
@@ -19,6 +21,14 @@ pub fn describe(folder: &Path) -> Value {
         "system": format!("{} {} {}", std::env::consts::OS, kernel.unwrap_or_default(), std::env::consts::ARCH),
         "file_system": file_system(folder).unwrap_or_default(),
     })
+}
+
+/// With the first digits of this program's digest, which tells builds of one version apart.
+pub fn versions() -> std::io::Result<BTreeMap<String, String>> {
+    let digest = Sha256::digest(std::fs::read("/proc/self/exe")?);
+    let program = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let versions = [("rowdrive", env!("CARGO_PKG_VERSION").into()), ("sqlite", rusqlite::version().into())];
+    Ok(versions.into_iter().chain([("loadtest", program)]).map(|(of, version)| (of.into(), version)).collect())
 }
 
 /// The kind of the file system that holds a folder: that of the longest mount point above it.

@@ -1,5 +1,4 @@
-//! What a row-key design costs, and how close the drive comes to what its machine can do: two questions, two commands, two
-//! pages.
+//! What a row-key design costs, and how close the drive comes to the limits of its machine: two commands, two pages.
 //!
 //! Read in this order:
 //!

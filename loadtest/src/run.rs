@@ -54,9 +54,7 @@ impl<'a> Run<'a> {
             rounds: layouts.as_ref().map(|of| of.rounds),
             quick: options.quick,
             machine: machine::describe(scratch.path()),
-            versions: [("rowdrive", env!("CARGO_PKG_VERSION")), ("sqlite", rusqlite::version())]
-                .map(|(name, version)| (name.into(), version.into()))
-                .into(),
+            versions: machine::versions()?,
             ..Meta::default()
         };
         let out = Folder::lock(&options.out)?;

@@ -1,9 +1,4 @@
-//! Figures of many numbers: mean, median, and how unequal shares are.
-
-/// The arithmetic mean; 0 of nothing.
-pub fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
+//! Figures of many numbers: their median, and how unequal shares are.
 
 /// The middle value, or the mean of the two in the middle; 0 of nothing. Its argument is not sorted.
 pub fn median(values: &[f64]) -> f64 {
@@ -36,7 +31,6 @@ mod tests {
 
     #[test]
     fn hand_computed_figures_of_few_numbers() {
-        assert_eq!((mean(&[]), mean(&[1.0, 2.0, 6.0])), (0.0, 3.0));
         assert_eq!([median(&[]), median(&[6.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 9.0])], [0.0, 2.0, 3.0]);
         // 2 * (1 + 4 + 9 + 16) / (4 * 10) - 5 / 4
         assert_eq!([gini(&[1, 0, 0, 0]), gini(&[1, 1, 1, 1]), gini(&[4, 1, 3, 2])], [0.75, 0.0, 0.25]);

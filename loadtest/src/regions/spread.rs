@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand_distr::{Binomial, Distribution};
 
 use crate::report::model::{REGIONS, Spread};
-use crate::stats::{gini, mean, median};
+use crate::stats::{gini, median};
 
 /// Windows of the heat map at most.
 const HEAT: usize = 60;
@@ -32,7 +32,7 @@ pub fn spread(windows: &[Window], seconds: f64) -> anyhow::Result<Spread> {
         hottest_per_second: median(&each(most)),
         floor: floor(median(&each(requests)) as u32)?,
         worst: hottest.into_iter().fold(0.0, f64::max),
-        gini: mean(&each(|window| gini(window))),
+        gini: each(|window| gini(window)).iter().sum::<f64>() / busy.len().max(1) as f64,
         hottest_share: over_mean(&totals) / REGIONS as f64,
         idle_regions: totals.iter().filter(|total| **total == 0).count(),
         achieved,

@@ -25,25 +25,34 @@ pub fn all(report: &Report) -> [Table; 3] {
     [decided, Table::new("regions", regions), Table::new("hot_spots", report.hot_spots.iter().map(row))]
 }
 
+/// Requests a second of the hottest server under a load, without a remedy.
+pub fn hottest(report: &Report, layout: &str, load: &str) -> Option<f64> {
+    let mut plain = report.hot_spots.iter().filter(|spot| is_plain(report, spot));
+    plain.find(|spot| spot.layout == layout && spot.load == load).map(|spot| spot.spread.hottest_per_second)
+}
+
+/// Whether it has no remedy, and counts whole requests: those of all tables, or of a layout's only table.
+fn is_plain(report: &Report, spot: &HotSpot) -> bool {
+    let is_whole = || report.regions.get(&spot.layout).is_some_and(|tables| tables.len() == 1);
+    spot.remedy == "none" && spot.splits == "at quantiles" && (spot.table == ALL_TABLES || is_whole())
+}
+
 /// The bar of the hottest region, up to all in one.
 fn bar(of: &Spread) -> Value {
     let [hottest, floor, worst] = [of.hottest_over_mean, of.floor, of.worst].map(|heat| heat / REGIONS as f64);
     json!({"hottest_over_mean_bar": (0.0, hottest, "less", [floor, worst])})
 }
 
-/// For each load the hottest key, its best remedy and the coolest key, each with the number of keys that were compared. Only
-/// whole requests count: those of all tables, or of a layout's only table. Hottest and coolest have no remedy.
+/// For each load the hottest key, its best remedy, and the coolest key, with the number of keys that were compared.
 fn deciding(report: &Report) -> Vec<(&HotSpot, usize)> {
     let heat = |spot: &HotSpot| spot.spread.hottest_per_second;
     let by_heat = |one: &&HotSpot, other: &&HotSpot| heat(one).total_cmp(&heat(other));
-    let is_alone = |spot: &HotSpot| report.regions.get(&spot.layout).is_some_and(|tables| tables.len() == 1);
     let mut found = Vec::new();
     for load in report.hot_spots.chunk_by(|one, next| one.load == next.load) {
-        let spots = || load.iter().filter(|spot| spot.table == ALL_TABLES || is_alone(spot));
-        let plain = || spots().filter(|spot| spot.remedy == "none" && spot.splits == "at quantiles");
+        let plain = || load.iter().filter(|spot| is_plain(report, spot));
         let Some(hottest) = plain().max_by(by_heat).filter(|_| plain().count() > 1) else { continue };
         let same = |spot: &&HotSpot| (&spot.layout, &spot.table) == (&hottest.layout, &hottest.table);
-        let mended = spots().filter(same).filter(|spot| spot.remedy != "none" && spot.splits == hottest.splits);
+        let mended = load.iter().filter(same).filter(|spot| spot.remedy != "none" && spot.splits == hottest.splits);
         let mended: Vec<_> = mended.filter(|spot| heat(spot) < heat(hottest) * GAIN).collect();
         // Of those that are hardly hotter than the best, one that leaves readers a range of keys.
         let bound = mended.iter().copied().min_by(by_heat).map_or(0.0, heat) / GAIN;

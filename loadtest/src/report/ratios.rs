@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::hot_spots::hottest;
 use super::model::{MIN_FILES, Report};
-use super::order::{self, LAYOUTS, REFERENCE, figures, label, words};
+use super::order::{self, LAYOUTS, REFERENCE, figures, words};
 use super::table::{Table, ends, figure};
 
 /// Fewer rounds say nothing of which layout is faster: two alike layouts have all of five rounds on one side in one
@@ -15,13 +16,9 @@ const MIN_ROUNDS: usize = 5;
 /// A smaller difference is none: many pairs are compared, and some have all rounds on one side by chance.
 const MIN_DIFFERENCE: f64 = 0.05;
 
-/// Operations that decide a question, and those that are its price.
-const QUESTIONS: [(&str, &[&str]); 4] = [
-    ("A drive that renames folders often", &["rename_folder", "rename_deep", "move_file", "stat", "create"]),
-    ("An archive asked by period", &["time_period", "time_period_scattered", "time_period_under", "create"]),
-    ("Many writers at once", &["create", "overwrite", "move_file", "list_attributes", "find_name"]),
-    ("One very large folder", &["list_page_deep", "list_page_first", "rename_folder", "stat"]),
-];
+/// The operations that decide a key: what it is chosen for, or its price.
+const DECIDING: &str = "rename_folder rename_deep move_file stat list_attributes list_page_deep time_period \
+    time_period_scattered create overwrite";
 
 /// Two layouts, and what they are called together.
 type Pair<'a> = (String, [&'a str; 2]);
@@ -75,8 +72,7 @@ impl Ratio {
     }
 }
 
-/// Which key is for whom; all ratios, each once; and the same for pages: each layout to the one that all are compared
-/// with, and those that differ by one factor. Only what was measured.
+/// What each key is good for; all ratios, each once; and the same for pages: to the reference, and by one factor.
 pub fn all(report: &Report) -> [Table; 4] {
     let layouts = order::layouts(report);
     let is_measured = |(_, pair): &Pair| pair.iter().all(|layout| report.layouts.contains_key(*layout));
@@ -96,64 +92,53 @@ pub fn all(report: &Report) -> [Table; 4] {
             ratios.map(move |ratio| json!([name, ratio]))
         })
     });
-    let asked = QUESTIONS.iter().flat_map(|(question, all)| all.iter().map(move |operation| (question, operation)));
-    let answer =
-        |(question, operation): (&&str, &&str)| rows_of(report, &to_reference, question, operation).into_iter().next();
-    let is_answered = |row: &Value| row.pointer("/0/fastest").is_some_and(|fastest| fastest != "");
-    let mut answers = Table::new("answers", asked.filter_map(answer).filter(is_answered));
-    if answers.rows.is_empty() {
-        answers.note = format!(
-            "No key is named: that needs `{REFERENCE}`, another layout (--layouts), at least {MIN_FILES} files (--size) \
-            and {MIN_ROUNDS} whole rounds (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
-        );
-    }
     [
-        answers,
+        answers(report),
         Table::new("ratios", rows),
         matrix(report, "to-reference", &to_reference),
         matrix(report, "factors", &steps),
     ]
 }
 
-/// A column for each pair; rows for each operation.
-fn matrix(report: &Report, id: &'static str, pairs: &[Pair]) -> Table {
-    let operations = order::operations(report).into_iter();
-    let rows = operations.flat_map(|operation| rows_of(report, pairs, operation, operation));
-    let columns = pairs.iter().map(|(name, _)| format!(",{name}=#{name}"));
-    Table::with(id, &columns.collect::<String>(), rows)
+/// A row for each layout: its ratios, its bytes, and its hottest servers. None of few files or rounds.
+fn answers(report: &Report) -> Table {
+    let (clients, rounds) = (report.meta.clients.unwrap_or(1), report.meta.rounds.unwrap_or(MIN_ROUNDS));
+    let row = |layout: &&str| {
+        let ratio = |operation: &str| {
+            let mut cell = Ratio::of(report, operation, [layout, REFERENCE], true)?.cell(operation, clients, rounds);
+            cell.as_object_mut()?.remove(&format!("{operation}_more"));
+            Some(if *layout == REFERENCE { json!({operation: "1"}) } else { cell })
+        };
+        let ratios: Vec<_> = DECIDING.split(' ').filter_map(ratio).collect();
+        let [users, import] = ["64 users import", "one tree imported"].map(|load| hottest(report, layout, load));
+        let more = json!({"layout": layout, "users": users, "import": import});
+        let is_compared = !ratios.is_empty() && report.meta.files >= MIN_FILES && rounds >= MIN_ROUNDS;
+        is_compared.then(|| [more, json!(report.costs.get(*layout))].into_iter().chain(ratios).collect::<Value>())
+    };
+    let mut answers = Table::new("answers", order::layouts(report).iter().filter_map(row));
+    if answers.rows.len() < 2 {
+        answers.rows.clear();
+        answers.note = format!(
+            "No keys are compared: that needs `{REFERENCE}`, another layout (--layouts), {MIN_FILES} files (--size) and \
+            {MIN_ROUNDS} whole rounds (--rounds). docs/load-test.md has the answers of five runs of 100,000 files."
+        );
+    }
+    answers
 }
 
-/// An operation with many clients, if it was measured so, and with one.
-fn rows_of(report: &Report, pairs: &[Pair], group: &str, operation: &str) -> Vec<Value> {
-    let rounds = report.meta.rounds.unwrap_or(MIN_ROUNDS);
-    let row = |clients: usize| {
+/// A column for each pair; each operation with many clients, if it was measured so, and with one.
+fn matrix(report: &Report, id: &'static str, pairs: &[Pair]) -> Table {
+    let (most, rounds) = (report.meta.clients.unwrap_or(1), report.meta.rounds.unwrap_or(MIN_ROUNDS));
+    let row = |operation: &str, clients: usize| {
         let ratio = |(name, pair): &Pair| Some((name.clone(), Ratio::of(report, operation, *pair, clients > 1)?));
         let found: Vec<_> = pairs.iter().filter_map(ratio).collect();
         found.iter().find(|(_, ratio)| ratio.clients == clients)?;
-        let fastest = fastest(report, operation, clients);
-        let first = json!({"group": group, "operation": label(operation), "clients": clients, "fastest": fastest});
         let cells = found.iter().map(|(name, ratio)| ratio.cell(name, clients, rounds));
-        Some(std::iter::once(first).chain(cells).collect())
+        Some([json!({"operation": operation, "clients": clients})].into_iter().chain(cells).collect::<Value>())
     };
-    let clients = BTreeSet::from([1, report.meta.clients.unwrap_or(1)]);
-    clients.into_iter().rev().filter_map(row).collect()
-}
-
-/// The keys that no other key is shown to beat, each with its ratio to the reference. None of few files or rounds.
-fn fastest(report: &Report, operation: &str, clients: usize) -> String {
-    let ratio = |pair| Ratio::of(report, operation, pair, clients > 1).filter(|ratio| ratio.clients == clients);
-    // These differ from the others by more than their key.
-    let keys = order::layouts(report).into_iter().filter(|layout| !["relational", "drive"].contains(layout));
-    let keys = keys.filter_map(|key| Some((ratio([key, REFERENCE])?, key)));
-    let mut keys: Vec<_> = keys.filter(|(of, _)| of.rounds >= MIN_ROUNDS && report.meta.files >= MIN_FILES).collect();
-    keys.sort_by(|(one, _), (other, _)| other.median.total_cmp(&one.median));
-    let is_faster = |one, than| ratio([one, than]).is_some_and(|ratio| ratio.clear && ratio.median > 1.0);
-    let fastest = keys.iter().filter(|(_, key)| !keys.iter().any(|(_, other)| is_faster(other, key)));
-    let same = |of: &Ratio| if of.clear || of.median == 1.0 { "" } else { "≈ " };
-    let fastest: Vec<_> = fastest.map(|(of, key)| format!("`{key}` {}{}", same(of), figure(of.median))).collect();
-    match keys.len() {
-        0 | 1 => String::new(),
-        all if all == fastest.len() => "none shown to be faster".to_owned(),
-        _ => fastest.join(", "),
-    }
+    let operations = order::operations(report).into_iter();
+    let rows =
+        operations.flat_map(|operation| BTreeSet::from([1, most]).into_iter().rev().map(move |n| (operation, n)));
+    let columns = pairs.iter().map(|(name, _)| format!(",{name}=#{name}"));
+    Table::with(id, &columns.collect::<String>(), rows.filter_map(|(operation, clients)| row(operation, clients)))
 }
