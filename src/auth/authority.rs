@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::schema::CF;
-use crate::schema::account::{self, Account, Grantee, PasswordHash, Quota, Stamp, Usage};
+use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, Quota, Stamp, Usage};
 use crate::schema::grant::Grant;
 use crate::schema::meta;
 use crate::schema::rights::Right;
@@ -129,8 +129,11 @@ pub(super) struct Asker {
     pub everyone: Option<(Stamp, Vec<Grant>)>,
     /// The end of the token that was sent; none if it has none, or if it is no token.
     token_end: Option<Timestamp>,
-    usage: Usage,
-    quota: Quota,
+    /// What he has created, and its limits; none without limits: then his usage is not read, which each of his uploads
+    /// changes.
+    limits: Option<(Usage, Quota)>,
+    /// The last use of his session or token that is noted.
+    used: Option<Timestamp>,
     /// That the password or the secret is still valid.
     proof: Check,
 }
@@ -149,11 +152,13 @@ struct Valid {
     share: Option<OpenShare>,
     /// The end of a token, if it has one.
     token_end: Option<Timestamp>,
+    /// The last use of a session or token that is noted.
+    used: Option<Timestamp>,
 }
 
 impl Valid {
     fn of(column: Column, stored: &Bytes, scope: Option<Scope>) -> Self {
-        Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_end: None }
+        Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_end: None, used: None }
     }
 
     fn of_share(column: Column, stored: &Bytes, share: OpenShare) -> Self {
@@ -194,14 +199,19 @@ impl Authority {
         self.asker.as_ref().and_then(|asker| asker.share.as_ref())
     }
 
-    /// What he has created, and its limits; none on a drive without users.
-    pub fn usage(&self) -> Option<(Usage, Quota)> {
-        self.asker.as_ref().map(|asker| (asker.usage, asker.quota))
+    /// What he has created, and its limits; none of a user without limits.
+    pub(super) fn limits(&self) -> Option<(Usage, Quota)> {
+        self.asker.as_ref().and_then(|asker| asker.limits)
     }
 
     /// The end of the token that was sent; none if it has none, or if it is no token.
     pub(super) fn token_end(&self) -> Option<Timestamp> {
         self.asker.as_ref().and_then(|asker| asker.token_end)
+    }
+
+    /// The last use of the session or token that is noted.
+    pub(super) fn used(&self) -> Option<Timestamp> {
+        self.asker.as_ref().and_then(|asker| asker.used)
     }
 
     /// Whether the accounts on which both depend have not changed between the two reads of them: his own and that of
@@ -257,12 +267,18 @@ impl Auth {
             Proof::Nobody | Proof::Password { .. } => vec![account::password_column()],
         };
         let key = Grantee::User(user.clone()).key();
-        let row = self.tables.get(account::TABLE, &key, &Account::query(cells)).await?;
+        let is_limited = |profile: &Profile| profile.quota != Quota::default();
+        let mut row = self.tables.get(account::TABLE, &key, &Account::without_usage(cells.clone())).await?;
+        if Account::from_row(&row)?.and_then(|account| account.profile).as_ref().is_some_and(is_limited) {
+            row = self.tables.get(account::TABLE, &key, &Account::query(cells)).await?;
+        }
         let Some(account) = Account::from_row(&row)? else { return Err(AuthError::Unauthorized) };
-        let Some(profile) = account.profile.filter(account::Profile::is_enabled) else {
+        let Some(profile) = account.profile.filter(Profile::is_enabled) else {
             return Err(AuthError::Unauthorized);
         };
-        let Valid { proof, scope, share, token_end } =
+        let everyone = self.account_without_usage(&Grantee::Everyone).await?;
+        let everyone = everyone.map(|everyone| (everyone.stamp, everyone.grants));
+        let Valid { proof, scope, share, token_end, used } =
             self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
         let asker = Asker {
             name: user.clone(),
@@ -271,13 +287,20 @@ impl Auth {
             scope,
             share,
             grants: account.grants,
-            everyone: self.account(&Grantee::Everyone).await?.map(|everyone| (everyone.stamp, everyone.grants)),
+            everyone,
             token_end,
-            usage: account.usage,
-            quota: profile.quota,
+            used,
+            limits: is_limited(&profile).then_some((account.usage, profile.quota)),
             proof,
         };
         Ok(Authority { asker: Some(asker) })
+    }
+
+    /// What the user behind a credential has created, and its limits; none on a drive without users.
+    pub async fn usage(&self, credential: &Credential) -> Result<(Usage, Quota)> {
+        let Some(user) = credential.user() else { return Ok(Default::default()) };
+        let account = self.account(&Grantee::User(user.clone())).await?.ok_or(AuthError::Unauthorized)?;
+        Ok((account.usage, account.profile.map(|profile| profile.quota).unwrap_or_default()))
     }
 
     /// As [`authority`](Self::authority), for what is about accounts.
@@ -320,7 +343,7 @@ impl Auth {
                 let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
                 let is_valid = secret.digest == *digest && is_in_time(owner.kind, &secret, used, (self.clock)());
                 let token_end = secret.expires.filter(|_| owner.kind == SecretKind::Token);
-                Ok(is_valid.then(|| Valid { token_end, ..Valid::of(stored, value, secret.scope) }))
+                Ok(is_valid.then(|| Valid { token_end, used, ..Valid::of(stored, value, secret.scope) }))
             }
         }
     }

@@ -203,7 +203,7 @@ impl Auth {
             let Asker { stamp, admin, grants, .. } = asker;
             return Ok(Some(Holder { stamp: *stamp, admin: *admin, grants: grants.clone() }));
         }
-        let account = self.account(&Grantee::User(step.name.clone())).await?;
+        let account = self.account_without_usage(&Grantee::User(step.name.clone())).await?;
         // A giver who is disabled keeps his rights: he only cannot log in.
         let held = |account: Account| {
             let admin = account.user()?.admin;

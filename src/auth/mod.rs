@@ -129,7 +129,16 @@ impl Auth {
 
     /// An account, with usage and grants.
     async fn account(&self, of: &Grantee) -> Result<Option<Account>> {
-        let row = self.tables.get(account::TABLE, &of.key(), &Account::query([])).await?;
+        self.read_account(of, &Account::query([])).await
+    }
+
+    /// An account with grants, for decisions that its usage does not matter to: it has none.
+    async fn account_without_usage(&self, of: &Grantee) -> Result<Option<Account>> {
+        self.read_account(of, &Account::without_usage([])).await
+    }
+
+    async fn read_account(&self, of: &Grantee, query: &RowQuery) -> Result<Option<Account>> {
+        let row = self.tables.get(account::TABLE, &of.key(), query).await?;
         Ok(Account::from_row(&row)?)
     }
 

@@ -26,6 +26,8 @@ pub struct Requester(Option<Arc<Known>>);
 struct Known {
     auth: Auth,
     credential: Credential,
+    /// What he may do, as it was read when his request came.
+    admitted: Option<Authority>,
 }
 
 impl Requester {
@@ -84,14 +86,29 @@ impl Requester {
     }
 
     fn with(&self, proving: impl Fn(&Credential) -> Credential) -> Self {
-        let with =
-            |known: &Arc<Known>| Arc::new(Known { auth: known.auth.clone(), credential: proving(&known.credential) });
-        Self(self.0.as_ref().map(with))
+        let with = |known: &Arc<Known>| known.auth.requester(proving(&known.credential));
+        self.0.as_ref().map_or_else(|| self.clone(), with)
+    }
+
+    /// What he has proved; none of the server itself.
+    pub fn credential(&self) -> Option<&Credential> {
+        self.0.as_ref().map(|known| &known.credential)
     }
 
     /// His name; none if he is no user.
     pub fn user(&self) -> Option<&UserName> {
         self.0.as_ref().and_then(|known| known.credential.user())
+    }
+
+    /// What he may do, as it was when his request came. It may have changed: who uses it reads it [again](Access::again)
+    /// in the end, and compares the two.
+    ///
+    /// Errors: as [`access`](Self::access).
+    pub async fn access_before(&self) -> Result<Access> {
+        match &self.0 {
+            Some(known) if known.admitted.is_some() => Ok(Access(known.admitted.clone().map(|of| (known.clone(), of)))),
+            _ => self.access().await,
+        }
     }
 
     /// Reads what he may do now. An attempt of a change reads it anew.
@@ -187,7 +204,12 @@ impl Access {
 impl Auth {
     /// The user who has proved this. The drive reads his account for each operation.
     pub fn requester(&self, credential: Credential) -> Requester {
-        Requester(Some(Arc::new(Known { auth: self.clone(), credential })))
+        Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: None })))
+    }
+
+    /// As [`requester`](Self::requester), with what was read of his account already.
+    pub fn admitted(&self, credential: Credential, authority: Authority) -> Requester {
+        Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: Some(authority) })))
     }
 
     /// Someone who has proved nothing. He may do everything as long as there are no users, and each of his changes is

@@ -172,19 +172,16 @@ impl Auth {
         Ok(Credential(Proof::Secret { owner: SecretOwner::decode(owner)?, digest }))
     }
 
-    /// Notes that a session or token was used, at most once an hour.
-    pub async fn note_use(&self, credential: &Credential) -> Result<()> {
-        let Some(owner) = credential.secret() else { return Ok(()) };
-        let (this, now, key) = (self, (self.clock)(), Grantee::User(owner.user.clone()).key());
-        let query = RowQuery::cells(vec![owner.column(), owner.used_column()]);
-        let row = this.tables.get(account::TABLE, &key, &query).await?;
-        let (stored, used) = (owner.column(), owner.used_column());
-        let Some(secret) = row.get(stored.family, &stored.qualifier) else { return Ok(()) };
-        let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
-        if used.is_some_and(|used| now.ms().saturating_sub(used.ms()) < USE_MS) {
+    /// Notes that a session or token was used, at most once an hour. `authority`: what was read of it.
+    pub async fn note_use(&self, credential: &Credential, authority: &Authority) -> Result<()> {
+        let (Some(owner), now) = (credential.secret(), (self.clock)()) else { return Ok(()) };
+        if authority.used().is_some_and(|used| now.ms().saturating_sub(used.ms()) < USE_MS) {
             return Ok(());
         }
-        let (checks, changes) = (vec![Check::Equals(stored, secret.clone())], vec![owner.put_used(now)]);
+        let (key, stored) = (Grantee::User(owner.user.clone()).key(), owner.column());
+        let row = self.tables.get(account::TABLE, &key, &RowQuery::cells(vec![stored.clone()])).await?;
+        let Some(secret) = row.get(stored.family, &stored.qualifier).cloned() else { return Ok(()) };
+        let (checks, changes) = (vec![Check::Equals(stored, secret)], vec![owner.put_used(now)]);
         let guarded = vec![ConditionalRow { table: account::TABLE, row: key, checks, changes }];
         // A refusal means that the secret has ended meanwhile.
         self.tables.commit(Plan { guarded, ..Plan::default() }).await?;

@@ -97,6 +97,6 @@ impl Access {
 
 /// The user, if he has a quota.
 fn limited_user(authority: &Authority) -> Option<(UserName, Quota, Usage)> {
-    let (user, (usage, quota)) = (authority.user()?.clone(), authority.usage()?);
-    (quota != Quota::default()).then_some((user, quota, usage))
+    let (usage, quota) = authority.limits()?;
+    Some((authority.user()?.clone(), quota, usage))
 }

@@ -78,7 +78,7 @@ impl CheckArgs {
         }
         let memory = usize::try_from(self.memory).unwrap_or(usize::MAX);
         let open = if self.repair { Rocks::open } else { Rocks::open_read_only };
-        let rocks = open(&data.join("db"), RocksOptions { memory });
+        let rocks = open(&data.join("db"), RocksOptions::with_memory(memory));
         let rocks = Arc::new(rocks.map_err(|e| CheckFailed::Store(self.data.clone(), e))?);
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await.map_err(|e| CheckFailed::Migrate(self.data.clone(), e))?;

@@ -68,7 +68,7 @@ impl StatusArgs {
         if !db.join("CURRENT").is_file() {
             return Err(MigrateFailed::NoStore(self.data));
         }
-        let rocks = Rocks::open_read_only(&db, RocksOptions { memory: MEMORY });
+        let rocks = Rocks::open_read_only(&db, RocksOptions::with_memory(MEMORY));
         let rocks = rocks.map_err(|error| MigrateFailed::Store(self.data.clone(), error))?;
         let status = migrate::status(&Tables::new(Arc::new(rocks))).await;
         let status = status.map_err(|error| MigrateFailed::Migrate(self.data.clone(), error))?;

@@ -247,8 +247,12 @@ pub struct Account {
 impl Account {
     /// The query of the row, with these cells besides.
     pub fn query(more: impl IntoIterator<Item = Column>) -> RowQuery {
-        let mut cells: Vec<Column> = [STAMP, PROFILE, BYTES, FILES].map(|q| Column::new(CF, q)).into();
-        cells.extend(more);
+        Self::without_usage([BYTES, FILES].map(|q| Column::new(CF, q)).into_iter().chain(more))
+    }
+
+    /// As [`query`](Self::query), without what each upload changes: a usage of 0 is found.
+    pub fn without_usage(more: impl IntoIterator<Item = Column>) -> RowQuery {
+        let cells = [STAMP, PROFILE].map(|q| Column::new(CF, q)).into_iter().chain(more).collect();
         RowQuery { cells, families: vec![GRANT] }
     }
 

@@ -44,6 +44,18 @@ pub mod value;
 /// The family of attributes, parent links and index entries, in every table.
 pub const CF: &str = "cf";
 
+/// Families that each request of a user reads, by his path and his credential, and that change seldom.
+pub const READ_OFTEN: [(&str, &str); 8] = [
+    (dir::TABLE, CF),
+    (account::TABLE, CF),
+    (account::TABLE, grant::GRANT),
+    (account::TABLE, account::SESSION),
+    (account::TABLE, account::TOKEN),
+    (account::TABLE, account::SHARE),
+    (secret::TABLE, CF),
+    (user_name::TABLE, CF),
+];
+
 pub use ids::{DirId, FileId, OpId, StayId};
 pub use path::{DrivePath, Name, PathError};
 pub use timestamp::Timestamp;

@@ -35,7 +35,7 @@ pub struct Cell {
 /// What to read of a row: single cells, whole families, or both.
 ///
 /// A family read whole is capped at one page ([`limits::PAGE_CELLS`](super::limits::PAGE_CELLS)); more is an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RowQuery {
     /// Single cells.
     pub cells: Vec<Column>,

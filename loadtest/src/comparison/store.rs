@@ -160,7 +160,7 @@ impl Subject {
             let layout = Arc::new(Relational::open(folder, memory).await?);
             return Ok(Self { layout, meter: Meter::default(), tables: None });
         }
-        let store = Arc::new(CountingStore::new(Rocks::open(&folder.join("db"), RocksOptions { memory })?));
+        let store = Arc::new(CountingStore::new(Rocks::open(&folder.join("db"), RocksOptions::with_memory(memory))?));
         let tables = Tables::new(store.clone());
         let layout = kind.in_store(&tables, folder).await?;
         Ok(Self { layout, meter: Meter(Some(store)), tables: Some(tables) })

@@ -246,7 +246,7 @@ async fn layouts_conform() {
         let dir = tempfile::tempdir().unwrap();
         eprintln!("{}", kind.name());
         if kind.is_in_store() {
-            let store = Rocks::open(&dir.path().join("db"), RocksOptions { memory: 64 << 20 }).unwrap();
+            let store = Rocks::open(&dir.path().join("db"), RocksOptions::with_memory(64 << 20)).unwrap();
             let layout = kind.in_store(&Tables::new(Arc::new(store)), dir.path()).await.unwrap();
             conforms(*kind, layout.as_ref()).await;
         } else {

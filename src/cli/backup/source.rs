@@ -112,7 +112,7 @@ async fn stopped(data: &Path, memory: usize) -> Result<Arc<Rocks>> {
     }
     // Compare again: opening creates missing files, also in place of a part that was unmounted since.
     let state = data_folder::compare(data).map_err(folder_error)?;
-    let rocks = Rocks::open(&data.join("db"), RocksOptions { memory });
+    let rocks = Rocks::open(&data.join("db"), RocksOptions::with_memory(memory));
     let rocks = Arc::new(rocks.map_err(|error| BackupFailed::Store(data.to_owned(), error))?);
     if state == FolderState::Unidentified {
         let tables = Tables::new(rocks.clone());

@@ -18,7 +18,7 @@ pub struct OpenCopy {
 
 impl OpenCopy {
     pub async fn open(data: &Path, memory: usize) -> Result<Self> {
-        let rocks = Rocks::open_read_only(&data.join("db"), RocksOptions { memory });
+        let rocks = Rocks::open_read_only(&data.join("db"), RocksOptions::with_memory(memory));
         let rocks = Arc::new(rocks.map_err(BackupFailed::Copy)?);
         let tables = Tables::new(rocks.clone());
         migrate::open(&tables).await?;

@@ -118,7 +118,8 @@ async fn migrate(data: &Path, memory: usize) -> Result<()> {
     let mut known = HashSet::new();
     loop {
         let before = known.len();
-        let rocks = Arc::new(Rocks::open(&data.join("db"), RocksOptions { memory }).map_err(BackupFailed::Copy)?);
+        let rocks =
+            Arc::new(Rocks::open(&data.join("db"), RocksOptions::with_memory(memory)).map_err(BackupFailed::Copy)?);
         let migrated = migrate::up(&Tables::new(rocks.clone())).await;
         rocks.close().await;
         known.extend(rocks.damaged_tables());

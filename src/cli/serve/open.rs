@@ -12,7 +12,7 @@ use rowdrive::drive::{Drive, Settings};
 use rowdrive::engines::rocks::{FolderLock, Rocks, RocksOptions};
 use rowdrive::http::{FirstUserSecret, remove_first_user_secret};
 use rowdrive::migrate;
-use rowdrive::schema::Timestamp;
+use rowdrive::schema::{self, Timestamp};
 use rowdrive::table::Tables;
 
 use super::{Result, ServeError};
@@ -47,7 +47,8 @@ pub struct Opened {
 fn shares(memory: usize) -> (Settings, RocksOptions) {
     let (path_cache, folder_keys) = (memory / 16, memory / 32);
     let settings = Settings { memory: memory / 4, path_cache, folder_keys, ..Settings::default() };
-    let options = RocksOptions { memory: memory - settings.memory - path_cache - folder_keys };
+    let memory = memory - settings.memory - path_cache - folder_keys;
+    let options = RocksOptions { memory, kept: &schema::READ_OFTEN };
     (settings, options)
 }
 

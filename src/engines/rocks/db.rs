@@ -16,6 +16,7 @@ use super::disk_space;
 use super::error_text::{is_failed_sync, is_full, is_full_for_good};
 use super::files;
 use super::folder_lock::{FOLDER_MOVED, FolderLock};
+use super::kept_rows::KeptRows;
 use super::keys;
 use super::options::Tuning;
 use super::raw::{FamilyHandle, ReadError, RocksDb, family_name};
@@ -50,6 +51,7 @@ pub(super) struct Db {
     pub points: PointReadOptions,
     read_only: bool,
     pub damaged_files: DamagedFiles,
+    pub kept: KeptRows,
     /// Why writes are stopped; unset while they are not.
     stopped: OnceLock<String>,
     /// Whether a write has failed on a full disk since [`check_disk_was_full`](Self::check_disk_was_full) last found
@@ -158,10 +160,18 @@ impl Db {
         damaged_files: DamagedFiles,
     ) -> (Self, CloseWaiter) {
         let (open, closed) = channel();
-        let (points, stopped, disk_was_full) = (PointReadOptions::default(), OnceLock::new(), AtomicBool::default());
-        let (raw, shutdown_marker) = (Arc::new(raw), None);
-        let db =
-            Self { raw, points, read_only, damaged_files, stopped, disk_was_full, shutdown_marker, lock, _open: open };
+        let db = Self {
+            raw: Arc::new(raw),
+            points: PointReadOptions::default(),
+            read_only,
+            damaged_files,
+            kept: KeptRows::new(&[], 0),
+            stopped: OnceLock::new(),
+            disk_was_full: AtomicBool::default(),
+            shutdown_marker: None,
+            lock,
+            _open: open,
+        };
         (db, CloseWaiter(Mutex::new(closed)))
     }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use rocksdb::WriteBatch;
 
 use super::db::{Db, Families, RowFamily, WriteError};
+use super::kept_rows::Written;
 use super::keys::{self, KeyRange};
 use super::overlay::{Overlay, OverlayCell};
 use super::raw::{ReadError, ReadResult};
@@ -20,6 +21,8 @@ pub(super) struct Group<'a> {
     families: Families<'a>,
     batch: WriteBatch,
     overlay: Overlay,
+    /// The versions of what the batch changes of the kept rows.
+    changed: Vec<u32>,
     /// Tombstones that a read of a family may skip.
     skip: u64,
 }
@@ -67,7 +70,7 @@ enum StoredCells {
 impl<'a> Group<'a> {
     pub fn new(db: &'a Db, skip: u64) -> Self {
         let (batch, overlay) = (WriteBatch::default(), Overlay::default());
-        Self { db, families: Families::new(db), batch, overlay, skip }
+        Self { db, families: Families::new(db), batch, overlay, changed: Vec::new(), skip }
     }
 
     /// Evaluates the checks against the database and the plans accepted before, and adds the plan if they hold.
@@ -95,7 +98,13 @@ impl<'a> Group<'a> {
 
     /// Writes the accepted plans. After `Ok` they are durable.
     pub fn write(self) -> std::result::Result<(), WriteError> {
-        if self.is_empty() { Ok(()) } else { self.db.write(self.batch) }
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.db.kept.begin(&self.changed);
+        self.db.write(self.batch)?;
+        self.db.kept.end(&self.changed);
+        Ok(())
     }
 
     /// Evaluates the checks of a plan.
@@ -224,6 +233,11 @@ impl<'a> Group<'a> {
         }
         for ReadyChange { table, row, family: name, effect } in changes {
             let family = self.families.get(table, name)?;
+            let written = match &effect {
+                Effect::Put(qualifier, _) | Effect::Delete(qualifier) => Written::Cell(qualifier),
+                Effect::DeleteFamily(_) => Written::Family,
+            };
+            self.db.kept.add(&mut self.changed, (table, row, name), written);
             match effect {
                 Effect::Put(qualifier, value) => {
                     let key = keys::key(row, qualifier);

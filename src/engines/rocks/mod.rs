@@ -17,7 +17,8 @@
 //!   damaged store
 //! - The open database: [`raw`]: types of the `rocksdb` crate; [`db`]; [`error_text`]: what its messages mean;
 //!   [`read_tier`], [`snapshot`]: from where and of which instant a read is; [`keys`]: the bytes of a key
-//! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`sst_reader`], [`scrub`]: SST files read whole
+//! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`kept_rows`]: rows that are read often; [`sst_reader`], [`scrub`]: SST
+//!   files read whole
 //! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
@@ -39,6 +40,7 @@ mod flush;
 mod folder_lock;
 mod group;
 mod group_writer;
+mod kept_rows;
 mod keys;
 mod log_format;
 mod metrics;
@@ -75,7 +77,10 @@ use self::disk_space::DiskSpace;
 use self::flush::FlushState;
 pub use self::folder_lock::FolderLock;
 use self::group_writer::{CommitReply, CommitRequest};
+use self::kept_rows::Found;
+pub use self::kept_rows::TableFamily;
 use self::metrics::{ReadCounters, StoreCollector};
+pub use self::open::RocksOptions;
 use self::options::Tuning;
 use self::raw::{ReadError, ReadResult};
 use self::read_tier::ReadTier;
@@ -95,19 +100,6 @@ const ROWS_PER_THREAD: usize = 16;
 const SHORT_SCAN_ROWS: usize = 1_000;
 /// Rows of a `get_many` that are read before it yields to other tasks.
 const ROWS_PER_YIELD: usize = 64;
-
-/// The resources of the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RocksOptions {
-    /// Bytes for the block cache and the write buffers together; 32 MiB is enough to work.
-    pub memory: usize,
-}
-
-impl Default for RocksOptions {
-    fn default() -> Self {
-        Self { memory: 1 << 30 }
-    }
-}
 
 /// A store in a local folder. Acknowledged plans survive any crash.
 ///
@@ -308,11 +300,19 @@ impl Rocks {
 }
 
 fn read_row(db: &Db, tier: ReadTier, table: &'static str, row: &[u8], query: &RowQuery) -> ReadResult<Row> {
-    if read::needs_snapshot(query) {
+    let versions = match db.kept.find(table, row, query) {
+        Found::Kept(found) => return Ok(found),
+        Found::Missing(versions) => versions,
+    };
+    let found = if read::needs_snapshot(query) {
         db.with_snapshot(tier, |reader| read::row(reader, table, row, query))
     } else {
         read::row(db.reader(tier), table, row, query)
+    }?;
+    if let Some(versions) = versions {
+        db.kept.keep((table, row, query), versions, &found);
     }
+    Ok(found)
 }
 
 fn read_page(db: &Db, tier: ReadTier, query: &PageQuery) -> ReadResult<Page> {

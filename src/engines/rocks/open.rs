@@ -12,12 +12,39 @@ use super::db::{CloseWaiter, Db};
 use super::disk_space::{self, DiskSpace};
 use super::flush::FlushState;
 use super::folder_lock::{self, FolderLock};
+use super::kept_rows::{KeptRows, TableFamily};
 use super::metrics::ReadCounters;
 use super::options::Tuning;
 use super::tables_file::TablesFile;
-use super::{MAX_TOMBSTONES, Rocks, RocksOptions};
+use super::{MAX_TOMBSTONES, Rocks};
 use crate::table::StoreError;
 use crate::table::store::Result;
+
+/// The resources of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RocksOptions {
+    /// Bytes for the block cache, the write buffers and the kept rows together; 32 MiB is enough to work.
+    pub memory: usize,
+    /// Families whose rows are read again and again and change seldom, each with its table: they are kept in a part of
+    /// the memory.
+    pub kept: &'static [TableFamily],
+}
+
+impl RocksOptions {
+    /// With this memory, and no rows that are kept.
+    pub fn with_memory(memory: usize) -> Self {
+        Self { memory, kept: &[] }
+    }
+}
+
+impl Default for RocksOptions {
+    fn default() -> Self {
+        Self::with_memory(1 << 30)
+    }
+}
+
+/// The part of the memory that kept rows may take, if there are any.
+const KEPT_PART: usize = 128;
 
 impl Rocks {
     /// Opens the store in this folder. Creates the folder and its parents if they do not exist.
@@ -70,8 +97,11 @@ impl Rocks {
     pub(super) fn open_with(folder: FolderLock, options: RocksOptions, space: DiskSpace, skip: u64) -> Result<Self> {
         let dir = &folder.dir().to_owned();
         let tables = TablesFile::load(dir)?;
-        let tuning = Tuning::new(options.memory).with_disk(dir).with_handles(dir, open_files_limit());
-        let (opened, wal_in_memory) = Db::open(folder, &tuning, &tables)?;
+        let kept = if options.kept.is_empty() { 0 } else { options.memory / KEPT_PART };
+        let tuning = Tuning::new(options.memory - kept).with_disk(dir).with_handles(dir, open_files_limit());
+        let ((mut db, closing), wal_in_memory) = Db::open(folder, &tuning, &tables)?;
+        db.kept = KeptRows::new(options.kept, kept);
+        let opened = (db, closing);
         let rocks = Self::start(opened, tables, tuning, space, skip)?;
         rocks.reread_damaged()?;
         let no_ballast = wal_in_memory || !disk_space::keep_ballast(dir, rocks.kept_now());

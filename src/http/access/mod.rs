@@ -18,7 +18,7 @@ use super::request::audit::{Audit, note_refusal};
 use super::request::client::{Client, Relay, address, is_tls};
 use super::response::problem::{Problem, Result};
 use crate::api::problem::ProblemKind;
-use crate::auth::{Auth, AuthError, Credential};
+use crate::auth::{Auth, AuthError, Authority, Credential, Requester};
 pub use browser::challenge;
 use credential::Presented;
 
@@ -72,8 +72,8 @@ pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
     ))
 }
 
-/// Decides whether a request may reach its handler. Returns what it has proved: nothing on a drive without users, or if
-/// its route is for everyone.
+/// Decides whether a request may reach its handler. Returns who has sent it: none on a drive without users, or if its route
+/// is for everyone.
 ///
 /// A stranger gets the same answer for what he may not see as for what there is not, and for a name without user as for a
 /// wrong password. `note`: gets what was proved, also if the route is not for this user, and the share of a link also if it
@@ -83,10 +83,10 @@ pub async fn admit(
     callers: Callers,
     sent: Sent<'_>,
     note: impl FnOnce(&Credential),
-) -> Result<Option<Credential>> {
+) -> Result<Option<Requester>> {
     let (auth, Sent { method, headers, extensions, .. }) = (&app.auth, sent);
     if let Callers::Share(wanted) = callers {
-        return share::admit(app, wanted, sent, note).await.map(Some);
+        return share::admit(app, wanted, sent, note).await.map(|share| Some(auth.requester(share)));
     }
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Everyone && !is_foreign {
@@ -104,29 +104,29 @@ pub async fn admit(
         return Ok(None);
     }
     let verified = verify(auth, &presented, address(extensions)).await;
-    let (credential, is_admin) = verified.inspect_err(|error| {
+    let (credential, authority) = verified.inspect_err(|error| {
         if !presented.is_nothing() {
             note_refusal(app, error, &Audit::of_stranger(presented.name(), extensions));
         }
     })?;
     note(&credential);
-    if callers == Callers::Admins && !is_admin {
+    if callers == Callers::Admins && !authority.is_admin() {
         return Err(Problem::forbidden());
     }
     // A failure of this must not fail the request: it only lets a session end too early.
-    if let Err(error) = auth.note_use(&credential).await {
+    if let Err(error) = auth.note_use(&credential, &authority).await {
         tracing::warn!(%error, "the use of a credential is not noted");
     }
-    Ok(Some(credential))
+    Ok(Some(auth.admitted(credential, authority)))
 }
 
-/// What a request has proved, if that holds now, and whether its user is an admin by it.
+/// What a request has proved, if that holds now, and what its user may do by it.
 async fn verify(
     auth: &Auth,
     presented: &Presented,
     address: IpAddr,
-) -> std::result::Result<(Credential, bool), AuthError> {
+) -> std::result::Result<(Credential, Authority), AuthError> {
     let credential = presented.find(auth, address).await?;
     let authority = auth.authority(&credential).await?;
-    Ok((credential, authority.is_admin()))
+    Ok((credential, authority))
 }

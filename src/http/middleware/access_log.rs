@@ -24,7 +24,7 @@ use super::host_check;
 use crate::api::header;
 use crate::api::path::{SHARED, share_secret};
 use crate::api::problem::ProblemKind;
-use crate::auth::Credential;
+use crate::auth::{Credential, Requester};
 use crate::http::access;
 use crate::http::app::App;
 use crate::http::callers::{Callers, ShareUse};
@@ -191,16 +191,16 @@ async fn authorize(
     request.extensions_mut().insert(client);
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
-    let credential = access::admit(app, callers, access::Sent::of(request), note).await?;
+    let requester = access::admit(app, callers, access::Sent::of(request), note).await?;
     if !matches!(callers, Callers::Share(_)) && !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
         return Ok(());
     }
-    match credential.as_ref().and_then(Credential::user) {
+    match requester.as_ref().and_then(Requester::user) {
         Some(user) => identity::set(request, user.as_str()),
         None => identity::identify(request)?,
     }
-    if let Some(credential) = credential {
-        requester::set(request, credential);
+    if let Some(requester) = requester {
+        requester::set(request, requester);
     }
     // Before the body: what cannot be stored need not be sent. The password of a share is not stored.
     let stores = !request.method().is_safe() && callers != Callers::Share(ShareUse::Enter);

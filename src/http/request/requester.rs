@@ -6,23 +6,19 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 
-use crate::auth::Credential;
+use crate::auth::{Credential, Requester};
 use crate::drive::UserDrive;
 use crate::http::app::App;
 
-/// Keeps what a request has proved, for its handler.
-pub fn set(request: &mut Request, credential: Credential) {
-    request.extensions_mut().insert(credential);
+/// Keeps who has sent a request, for its handler.
+pub fn set(request: &mut Request, requester: Requester) {
+    request.extensions_mut().insert(requester);
 }
 
 /// The drive as the requester of a request sees it. A request that has proved nothing is nobody's: the drive refuses it if
 /// there are users.
 pub fn drive_of(app: &App, extensions: &Extensions) -> UserDrive {
-    let requester = match extensions.get::<Credential>() {
-        Some(credential) => app.auth.requester(credential.clone()),
-        None => app.nobody.clone(),
-    };
-    app.drive.for_requester(requester)
+    app.drive.for_requester(extensions.get::<Requester>().unwrap_or(&app.nobody).clone())
 }
 
 /// What a request has proved.
@@ -32,7 +28,8 @@ impl FromRequestParts<App> for Proved {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        Ok(Self(parts.extensions.get().cloned().unwrap_or_else(Credential::nobody)))
+        let credential = parts.extensions.get::<Requester>().and_then(Requester::credential);
+        Ok(Self(credential.cloned().unwrap_or_else(Credential::nobody)))
     }
 }
 

@@ -29,7 +29,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
     Params::parse(uri.query(), &[])?;
     let authority = app.auth.authority(&by).await?;
     let rights = drive.rights().await?;
-    let (usage, quota) = authority.usage().unwrap_or_default();
+    let (usage, quota) = app.auth.usage(&by).await?;
     json::json(&SessionJson {
         user: authority.user().map(|name| name.as_str().to_owned()),
         admin: authority.is_admin(),

@@ -34,7 +34,7 @@ impl World {
     }
 
     async fn usage(&self, by: &Credential) -> Usage {
-        self.auth.authority(by).await.unwrap().usage().unwrap().0
+        self.auth.usage(by).await.unwrap().0
     }
 
     /// No sum is wrong.

@@ -40,12 +40,12 @@ pub async fn a_session_ends_when_it_is_not_used_and_after_ninety_days(world: Wor
     assert!(world.is_valid(&found).await);
     let unused = world.session(ADMIN).await.credential;
     for _ in 0..6 {
-        world.auth.note_use(&found).await.unwrap();
+        world.auth.note_use(&found, &world.auth.authority(&found).await.unwrap()).await.unwrap();
         pass_days(12);
         assert!(world.is_valid(&found).await);
     }
     assert!(!world.is_valid(&unused).await, "not used for 72 days");
-    world.auth.note_use(&found).await.unwrap();
+    world.auth.note_use(&found, &world.auth.authority(&found).await.unwrap()).await.unwrap();
     pass_days(5);
     assert!(!world.is_valid(&found).await, "90 days after the login");
     let token = world.token(&world.session(ADMIN).await.credential, NewToken::default()).await;
@@ -147,7 +147,7 @@ pub async fn a_user_has_at_most_a_hundred_sessions_and_tokens(world: World) {
         world.auth.make_session(&login).await.unwrap();
     }
     pass_days(1);
-    world.auth.note_use(&first).await.unwrap();
+    world.auth.note_use(&first, &world.auth.authority(&first).await.unwrap()).await.unwrap();
     assert!(world.is_valid(&tom).await && world.is_valid(&first).await);
     let last = world.auth.make_session(&login).await.unwrap().credential;
     assert!(world.is_valid(&first).await && world.is_valid(&last).await, "it was used");

@@ -103,7 +103,7 @@ pub async fn uploads_at_once_of_one_name_all_live_within_the_bytes_of_their_shar
     assert!(matches!(add(&drive, "more", 1).await, Err(DriveError::Quota)));
     add(&drive, "empty", 0).await.unwrap();
     assert_eq!(world.used(&share).await, 5_500);
-    let usage = world.auth.authority(&tom).await.unwrap().usage().unwrap().0;
+    let usage = world.auth.usage(&tom).await.unwrap().0;
     assert_eq!(usage, Usage { bytes: 5_500, files: 7 }, "they are his");
     world.is_counted().await;
 }

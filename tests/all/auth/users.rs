@@ -124,7 +124,7 @@ pub async fn an_account_begins_with_the_usage_of_files_that_are_there(world: Wor
     world.auth.add_user(&admin, NewUser { quota, ..new_user("tom") }).await.unwrap();
     let tom = world.session("tom").await.credential;
     let usage = Usage { bytes: 300, files: 2 };
-    assert_eq!(world.auth.authority(&tom).await.unwrap().usage(), Some((usage, quota)));
+    assert_eq!(world.auth.usage(&tom).await.unwrap(), (usage, quota));
     assert_eq!(world.auth.user(&admin, "tom").await.unwrap().usage, usage);
 }
 

@@ -110,7 +110,7 @@ impl TestDrive {
     }
 
     async fn open(folder: TempDir) -> Self {
-        let rocks = Rocks::open(&folder.path().join("db"), RocksOptions { memory: 128 << 20 }).unwrap();
+        let rocks = Rocks::open(&folder.path().join("db"), RocksOptions::with_memory(128 << 20)).unwrap();
         let rocks = Arc::new(rocks);
         let tables = Tables::new(rocks.clone());
         migrate::up(&tables).await.unwrap();

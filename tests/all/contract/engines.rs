@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use rowdrive::engines::memory;
-use rowdrive::engines::rocks::{self, RocksOptions};
+use rowdrive::engines::rocks::{self, RocksOptions, TableFamily};
 use rowdrive::table::Store;
 use tempfile::TempDir;
 
@@ -66,27 +66,38 @@ impl EngineUnderTest for Stepwise {
 }
 
 /// RocksDB in a folder of its own: the last one. Those that a kill left behind stay, for what still runs in them.
-pub struct Rocks(Mutex<Vec<TempDir>>);
+pub struct Rocks {
+    dirs: Mutex<Vec<TempDir>>,
+    kept: &'static [TableFamily],
+}
 
 impl Default for Rocks {
     fn default() -> Self {
-        Self(Mutex::new(vec![tempfile::tempdir().unwrap()]))
+        Self { dirs: Mutex::new(vec![tempfile::tempdir().unwrap()]), kept: &[] }
     }
 }
 
-fn open(dir: &Path) -> Arc<dyn Store> {
-    Arc::new(rocks::Rocks::open(dir, RocksOptions { memory: 32 << 20 }).unwrap())
+impl Rocks {
+    /// Keeps rows in memory.
+    pub fn keeping() -> Self {
+        let kept = &[("dir", "cf"), ("dir", "sub"), ("file", "cf"), ("file", "c"), ("index", "cf"), ("todo", "cf")];
+        Self { kept, ..Self::default() }
+    }
+
+    fn open_in(&self, dir: &Path) -> Arc<dyn Store> {
+        Arc::new(rocks::Rocks::open(dir, RocksOptions { memory: 32 << 20, kept: self.kept }).unwrap())
+    }
 }
 
 impl EngineUnderTest for Rocks {
     fn open(&self) -> Arc<dyn Store> {
-        open(self.0.lock().unwrap().last().unwrap().path())
+        self.open_in(self.dirs.lock().unwrap().last().unwrap().path())
     }
 
     fn kill(&self) -> Arc<dyn Store> {
-        let mut dirs = self.0.lock().unwrap();
+        let mut dirs = self.dirs.lock().unwrap();
         let left = left_behind(dirs.last().unwrap().path());
-        let store = open(left.path());
+        let store = self.open_in(left.path());
         dirs.push(left);
         store
     }

@@ -158,6 +158,12 @@ mod stepwise_at_once {
     is_atomic!(super::engines::Stepwise::atomic());
 }
 
+/// With rows that are kept in memory.
+mod rocks_keeping {
+    keeps_the_contract!(super::engines::Rocks::keeping());
+    is_atomic!(super::engines::Rocks::keeping());
+}
+
 mod rocks {
     keeps_the_contract!(super::engines::Rocks::default());
     is_atomic!(super::engines::Rocks::default());

@@ -160,7 +160,7 @@ async fn a_newer_store_is_refused_with_both_versions() {
     let data = scratch.path().join("data");
     std::fs::create_dir(&data).unwrap();
     {
-        let rocks = Rocks::open(&data.join("db"), RocksOptions { memory: 32 << 20 }).unwrap();
+        let rocks = Rocks::open(&data.join("db"), RocksOptions::with_memory(32 << 20)).unwrap();
         let tables = Tables::new(Arc::new(rocks));
         migrate::up(&tables).await.unwrap();
         crate::migrate::set_version(&tables, meta::encode_version(LATEST + 1)).await;

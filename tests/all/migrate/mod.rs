@@ -44,7 +44,7 @@ fn copied(from: &Path) -> tempfile::TempDir {
 }
 
 pub fn rocks(dir: &Path) -> Arc<Rocks> {
-    Arc::new(Rocks::open(dir, RocksOptions { memory: 32 << 20 }).unwrap())
+    Arc::new(Rocks::open(dir, RocksOptions::with_memory(32 << 20)).unwrap())
 }
 
 /// Number of cells in the table.

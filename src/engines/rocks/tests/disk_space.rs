@@ -13,7 +13,7 @@ async fn with_free_space(dir: &Path, bytes: usize) -> (Rocks, Arc<AtomicU64>) {
     let seen = free.clone();
     let probe = move || Ok(FileSystemStats { free: seen.load(Ordering::Relaxed), total: 1 << 41, inodes: None });
     // No write buffer is flushed for its size.
-    let options = RocksOptions { memory: 512 << 20 };
+    let options = RocksOptions::with_memory(512 << 20);
     let rocks = Rocks::open_with(taken(dir), options, DiskSpace::probed(dir, Box::new(probe)), MAX_TOMBSTONES).unwrap();
     rocks.create(&spec()).await.unwrap();
     for n in 0..bytes >> 20 {

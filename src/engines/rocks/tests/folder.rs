@@ -279,7 +279,7 @@ fn small(dir: &Path) -> DiskSpace {
 #[tokio::test]
 async fn deleted_rows_free_space_although_they_are_still_in_the_log() {
     let dir = tempfile::tempdir().unwrap();
-    let options = RocksOptions { memory: 512 << 20 };
+    let options = RocksOptions::with_memory(512 << 20);
     let rocks = Rocks::open_with(taken(dir.path()), options, small(dir.path()), MAX_TOMBSTONES).unwrap();
     rocks.create(&spec()).await.unwrap();
     for round in 0..9 {
@@ -316,7 +316,7 @@ async fn checksums_run_in_hardware() {
 #[tokio::test]
 async fn a_small_budget_is_enough() {
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), RocksOptions { memory: 0 }).unwrap();
+    let rocks = Rocks::open(dir.path(), RocksOptions::with_memory(0)).unwrap();
     rocks.create(&spec()).await.unwrap();
     let large = "x".repeat(1 << 20);
     for n in 0..40 {

@@ -8,6 +8,7 @@ mod damaged_files;
 mod disk_space;
 mod folder;
 mod groups;
+mod kept_rows;
 mod manifest;
 mod oracle;
 mod read_only;
@@ -45,11 +46,22 @@ pub(super) fn spec() -> TableSpec {
 }
 
 pub(super) fn options() -> RocksOptions {
-    RocksOptions { memory: 64 << 20 }
+    RocksOptions::with_memory(64 << 20)
+}
+
+/// With all rows kept in memory.
+pub(super) fn keeping() -> RocksOptions {
+    RocksOptions { kept: &[("t", "a"), ("t", "b"), ("t", "c")], ..options() }
 }
 
 pub(super) async fn open(dir: &Path) -> Rocks {
     open_with(dir, MAX_TOMBSTONES).await
+}
+
+pub(super) async fn open_keeping(dir: &Path, options: RocksOptions) -> Rocks {
+    let rocks = Rocks::open(dir, options).unwrap();
+    rocks.create(&spec()).await.unwrap();
+    rocks
 }
 
 pub(super) fn taken(dir: &Path) -> FolderLock {

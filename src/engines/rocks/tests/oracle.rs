@@ -137,9 +137,24 @@ fn ending(answer: Result<Outcome, StoreError>) -> Option<Outcome> {
     }
 }
 
-async fn same(steps: Vec<OracleStep>) {
+/// Reads what plans may have changed, so that it is kept, if rows are, and read again after the next plans.
+async fn same_rows(rocks: &Rocks, memory: &Memory, plans: &[Plan]) {
+    let rows = |plan: &Plan| {
+        let unguarded = plan.prepare.iter().chain(&plan.finish).map(|row| row.row.clone());
+        unguarded.chain(plan.guarded.iter().map(|row| row.row.clone())).collect::<Vec<_>>()
+    };
+    for row in plans.iter().flat_map(rows) {
+        let cells = FAMILIES.iter().flat_map(|family| [column(family, "a"), column(family, "n")]).collect();
+        let single = RowQuery::cells(vec![column("a", "a")]);
+        for query in [RowQuery::families(&["a"]), RowQuery::families(&FAMILIES), RowQuery::cells(cells), single] {
+            assert_eq!(rocks.get("t", &row, &query).await.unwrap(), memory.get("t", &row, &query).await.unwrap());
+        }
+    }
+}
+
+async fn same(steps: Vec<OracleStep>, options: RocksOptions) {
     let dir = tempfile::tempdir().unwrap();
-    let mut rocks = Some(open(dir.path()).await);
+    let mut rocks = Some(open_keeping(dir.path(), options).await);
     let memory = Memory::default();
     for step in steps {
         let store = rocks.as_ref().unwrap();
@@ -151,6 +166,7 @@ async fn same(steps: Vec<OracleStep>) {
                 for (answer, plan) in sent.await.into_iter().zip(&plans) {
                     assert_eq!(ending(answer), ending(memory.commit(plan.clone()).await), "{plan:?}");
                 }
+                same_rows(store, &memory, &plans).await;
             }
             OracleStep::Get(row, query) => {
                 assert_eq!(store.get("t", &row, &query).await.unwrap(), memory.get("t", &row, &query).await.unwrap());
@@ -166,7 +182,7 @@ async fn same(steps: Vec<OracleStep>) {
             OracleStep::Flush => store.flush(),
             OracleStep::Reopen => {
                 rocks = None;
-                rocks.replace(open(dir.path()).await);
+                rocks.replace(open_keeping(dir.path(), options).await);
             }
         }
     }
@@ -177,6 +193,8 @@ proptest! {
 
     #[test]
     fn answers_are_those_of_the_oracle(steps in proptest::collection::vec(step(), 1..60)) {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(same(steps));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(same(steps.clone(), options()));
+        runtime.block_on(same(steps, keeping()));
     }
 }
