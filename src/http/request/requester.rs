@@ -25,14 +25,12 @@ pub fn drive_of(app: &App, extensions: &Extensions) -> UserDrive {
     app.drive.for_requester(requester)
 }
 
-/// What a request has proved.
-pub struct Proved(pub Credential);
-
-impl FromRequestParts<App> for Proved {
+/// What a request has proved, for its handler; that of nobody on a drive without users.
+impl FromRequestParts<App> for Credential {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        Ok(Self(parts.extensions.get().cloned().unwrap_or_else(Credential::nobody)))
+        Ok(parts.extensions.get().cloned().unwrap_or_else(Self::nobody))
     }
 }
 
