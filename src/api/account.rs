@@ -17,7 +17,7 @@ pub enum RightJson {
     Read,
     /// To add, replace, move and delete what is in it.
     Write,
-    /// To give rights to others.
+    /// To give rights to other users, and to make shares.
     Share,
 }
 
@@ -103,7 +103,7 @@ pub struct RightsJson {
     pub rights: Vec<RightJson>,
 }
 
-/// A login that has not ended.
+/// A login that is still valid.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = ListedSession)]
 #[allow(missing_docs)]
@@ -193,7 +193,7 @@ pub struct UserChangeRequest {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub display: Option<Option<String>>,
-    /// A new password ends all sessions but that of the request.
+    /// A new password revokes all sessions but that of the request.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
     /// The present password: a user who is no admin proves it again for a new one.
@@ -201,7 +201,7 @@ pub struct UserChangeRequest {
     pub old: Option<String>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub admin: Option<bool>,
-    /// Ends all sessions; tokens work again once it is false.
+    /// Revokes all sessions; tokens work again once it is false.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
     /// Only an admin changes it. A quota that is lower than the usage refuses only what adds to it.
@@ -322,7 +322,7 @@ pub enum ShareModeJson {
     Upload,
 }
 
-/// A link for people without an account.
+/// What people without an account may do by its link.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Share)]
 #[allow(missing_docs)]
@@ -379,11 +379,11 @@ pub struct ShareRequest {
     /// What the link asks for: 8 characters to 1,024 bytes. Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// Absent: it does not end by itself.
+    /// When it expires. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires: Option<String>,
-    /// Of mode `read`: after so many downloads it ends. Absent: no limit.
+    /// Of mode `read`: after so many downloads it is used up. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub downloads: Option<u64>,

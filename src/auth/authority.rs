@@ -1,4 +1,4 @@
-//! Who asks, by what he has proved, with all that his account says at one instant.
+//! Who asks, by what he has proved, with all that his account says at one instant; by a share that of its maker.
 
 use bytes::Bytes;
 
@@ -7,10 +7,10 @@ use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, Quot
 use crate::schema::grant::Grant;
 use crate::schema::meta;
 use crate::schema::rights::Right;
-use crate::schema::secret::{Scope, Secret, SecretDigest, SecretKind, SecretOwner};
+use crate::schema::secret::{Secret, SecretDigest, SecretKind, SecretOwner, TokenScope};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
-use crate::schema::{secret, value};
+use crate::schema::value;
 use crate::table::{Check, Column, ConditionalRow, Row};
 
 use super::Auth;
@@ -18,12 +18,12 @@ use super::error::{AuthError, Result};
 use super::open_share::{OpenShare, ShareOperation};
 
 const HOUR_MS: i64 = 60 * 60 * 1_000;
-/// A session ends so long after its last use.
+/// A session expires so long after its last use.
 pub(super) const SESSION_UNUSED_MS: i64 = 14 * 24 * HOUR_MS;
-/// A session ends so long after its login.
+/// A session expires so long after its login.
 pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
 
-/// What a request has proved. Only [`Auth`] makes it; [`Auth::authority`] tells whether it still holds.
+/// What a request has proved: a password, a session, a token, a share, or nothing. Only [`Auth`] makes it; [`Auth::authority`] tells whether it still holds.
 #[derive(Clone, Debug)]
 pub struct Credential(pub(super) Proof);
 
@@ -93,7 +93,7 @@ impl Credential {
         self.share_for(|operation| ShareOperation { is_upload: true, ..operation })
     }
 
-    /// Of a share: for content that is being sent. Its last download ends the share, but not itself.
+    /// Of a share: for content that is being sent. The share may be used up by this download itself.
     pub(super) fn counted(&self) -> Self {
         self.share_for(|operation| ShareOperation { is_counted: true, ..operation })
     }
@@ -122,13 +122,13 @@ pub(super) struct Asker {
     pub stamp: Stamp,
     pub admin: bool,
     /// The only directory that his secret is for.
-    pub scope: Option<Scope>,
+    pub scope: Option<TokenScope>,
     /// The share by which a stranger asks in his place.
     pub share: Option<OpenShare>,
     pub grants: Vec<Grant>,
     pub everyone: Option<(Stamp, Vec<Grant>)>,
-    /// The end of the token that was sent; none if it has none, or if it is no token.
-    token_end: Option<Timestamp>,
+    /// When the token that was sent expires; none if it does not, or if it is no token.
+    token_expires: Option<Timestamp>,
     /// What he has created, and its limits; none without limits: then his usage is not read, which each of his uploads
     /// changes.
     limits: Option<(Usage, Quota)>,
@@ -148,17 +148,17 @@ impl Asker {
 /// What is still valid of a credential: the check of that, and what it is for.
 struct Valid {
     proof: Check,
-    scope: Option<Scope>,
+    scope: Option<TokenScope>,
     share: Option<OpenShare>,
-    /// The end of a token, if it has one.
-    token_end: Option<Timestamp>,
+    /// When a token expires, if it does.
+    token_expires: Option<Timestamp>,
     /// The last use of a session or token that is noted.
     used: Option<Timestamp>,
 }
 
 impl Valid {
-    fn of(column: Column, stored: &Bytes, scope: Option<Scope>) -> Self {
-        Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_end: None, used: None }
+    fn of(column: Column, stored: &Bytes, scope: Option<TokenScope>) -> Self {
+        Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_expires: None, used: None }
     }
 
     fn of_share(column: Column, stored: &Bytes, share: OpenShare) -> Self {
@@ -187,7 +187,7 @@ impl Authority {
         self.asker.as_ref().is_some_and(Asker::has_whole_account)
     }
 
-    /// Whether he may make and end shares: with a token for one directory only if it has the right to share.
+    /// Whether he may make and revoke shares: with a token for one directory only if it has the right to share.
     pub(super) fn may_share(&self) -> bool {
         self.asker.as_ref().is_some_and(|asker| {
             asker.share.is_none() && asker.scope.is_none_or(|scope| scope.rights.contains(Right::Share))
@@ -204,9 +204,9 @@ impl Authority {
         self.asker.as_ref().and_then(|asker| asker.limits)
     }
 
-    /// The end of the token that was sent; none if it has none, or if it is no token.
-    pub(super) fn token_end(&self) -> Option<Timestamp> {
-        self.asker.as_ref().and_then(|asker| asker.token_end)
+    /// When the token that was sent expires; none if it does not, or if it is no token.
+    pub(super) fn token_expires(&self) -> Option<Timestamp> {
+        self.asker.as_ref().and_then(|asker| asker.token_expires)
     }
 
     /// The last use of the session or token that is noted.
@@ -278,7 +278,7 @@ impl Auth {
         };
         let everyone = self.account_without_usage(&Grantee::Everyone).await?;
         let everyone = everyone.map(|everyone| (everyone.stamp, everyone.grants));
-        let Valid { proof, scope, share, token_end, used } =
+        let Valid { proof, scope, share, token_expires, used } =
             self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
         let asker = Asker {
             name: user.clone(),
@@ -288,7 +288,7 @@ impl Auth {
             share,
             grants: account.grants,
             everyone,
-            token_end,
+            token_expires,
             used,
             limits: is_limited(&profile).then_some((account.usage, profile.quota)),
             proof,
@@ -329,7 +329,7 @@ impl Auth {
                 Ok(is_same.then(|| Valid::of(account::password_column(), stored, None)))
             }
             Proof::Secret { owner, digest } | Proof::ShareFor { owner, digest, .. } => {
-                let (stored, used) = (owner.column(), owner.used_column());
+                let stored = owner.column();
                 let Some(value) = row.get(stored.family, &stored.qualifier) else { return Ok(None) };
                 if owner.kind == SecretKind::Share {
                     let operation = match proof {
@@ -339,17 +339,16 @@ impl Auth {
                     let open = OpenShare::find((owner, digest), value, row, (operation, (self.clock)()))?;
                     return Ok(open.map(|share| Valid::of_share(stored, value, share)));
                 }
-                let secret = Secret::decode(value)?;
-                let used = row.get(used.family, &used.qualifier).map(|value| secret::decode_used(value)).transpose()?;
+                let (secret, used) = (Secret::decode(value)?, owner.last_use(row)?);
                 let is_valid = secret.digest == *digest && is_in_time(owner.kind, &secret, used, (self.clock)());
-                let token_end = secret.expires.filter(|_| owner.kind == SecretKind::Token);
-                Ok(is_valid.then(|| Valid { token_end, used, ..Valid::of(stored, value, secret.scope) }))
+                let token_expires = secret.expires.filter(|_| owner.kind == SecretKind::Token);
+                Ok(is_valid.then(|| Valid { token_expires, used, ..Valid::of(stored, value, secret.scope) }))
             }
         }
     }
 }
 
-/// Whether a secret has not ended by itself.
+/// Whether a session or token has not expired.
 pub(super) fn is_in_time(kind: SecretKind, secret: &Secret, used: Option<Timestamp>, now: Timestamp) -> bool {
     let since = |time: Timestamp| now.ms().saturating_sub(time.ms());
     let is_used = kind == SecretKind::Token || since(used.unwrap_or(secret.created)) < SESSION_UNUSED_MS;

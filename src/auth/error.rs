@@ -30,11 +30,11 @@ pub enum AuthError {
     LastAdmin,
     #[error("a user has at most {0} grants: take some back first")]
     TooManyGrants(usize),
-    #[error("a user has at most {0} tokens: end some first")]
+    #[error("a user has at most {0} tokens: revoke some first")]
     TooManyTokens(usize),
-    #[error("a user has at most {0} shares: end some first")]
+    #[error("a user has at most {0} shares: revoke some first")]
     TooManyShares(usize),
-    #[error("a token makes no token that ends after it: give an earlier end")]
+    #[error("a token makes no token that expires after it: give an earlier time")]
     Outlives,
     #[error(transparent)]
     Name(#[from] UserNameError),

@@ -7,14 +7,14 @@ use super::authority::{Authority, Credential};
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use super::guards;
+use super::secret_bounds;
 use crate::schema::CF;
-use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, SESSION, SHARE, Stamp, TOKEN};
+use crate::schema::account::{self, Account, GRANT, GRANTS, Grantee, Stamp};
 use crate::schema::dir_parent;
 use crate::schema::grant::{self, Giver, Grant, GrantIndexKey};
 use crate::schema::ids::{DirId, GrantId, SecretId};
 use crate::schema::rights::{Right, Rights};
 use crate::schema::secret::{self, SecretKind, SecretOwner};
-use crate::schema::share;
 use crate::schema::user_name::UserName;
 use crate::table::{Check, ConditionalRow, Plan, RowChange, RowCursor, RowQuery, RowRange};
 
@@ -232,34 +232,25 @@ impl Auth {
     pub(super) async fn index_entries_of(&self, name: &UserName, grants: &[Grant]) -> Result<Vec<RowChange>> {
         let holder = Grantee::User(name.clone());
         let mut entries: Vec<RowChange> = grants.iter().flat_map(|grant| grant.delete_index(&holder)).collect();
-        for family in [SESSION, TOKEN] {
-            entries.extend(self.secret_entries_of(name, family, None).await?);
-        }
-        entries.extend(self.share_entries_of(name).await?);
-        Ok(entries)
-    }
-
-    /// Deletes the index entries of a user's shares.
-    async fn share_entries_of(&self, name: &UserName) -> Result<Vec<RowChange>> {
-        let mut entries = Vec::new();
-        for cell in self.secret_cells(name, SHARE).await?.iter().take(SECRETS) {
-            let Some((id, found)) = share::from_cell(cell)? else { continue };
-            entries.extend(found.delete_index(&SecretOwner { user: name.clone(), kind: SecretKind::Share, id }));
+        for kind in [SecretKind::Session, SecretKind::Token, SecretKind::Share] {
+            entries.extend(self.secret_entries_of(name, kind, None).await?);
         }
         Ok(entries)
     }
 
-    /// Deletes the index entries of a user's sessions or tokens, but for this one's.
+    /// Deletes the index entries of a user's secrets of one kind, but for this one's.
     pub(super) async fn secret_entries_of(
         &self,
         name: &UserName,
-        family: &'static str,
+        kind: SecretKind,
         kept: Option<SecretId>,
     ) -> Result<Vec<RowChange>> {
         let mut entries = Vec::new();
-        for cell in self.secret_cells(name, family).await?.iter().take(SECRETS) {
-            let ended = secret::from_cell(cell)?.filter(|(id, _)| kept != Some(*id));
-            entries.extend(ended.map(|(_, found)| secret::delete_index(found.digest)));
+        for cell in self.secret_row(name, kind).await?.family(kind.family()).take(SECRETS) {
+            if let Some(id) = secret::stored_id(&cell.qualifier)?.filter(|id| kept != Some(*id)) {
+                let owner = SecretOwner { user: name.clone(), kind, id };
+                entries.extend(secret_bounds::delete_index(&owner, &cell.value)?);
+            }
         }
         Ok(entries)
     }

@@ -54,19 +54,19 @@ type Result<T> = std::result::Result<T, QueueError>;
 
 /// Whose password is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sent {
+pub enum PasswordOf {
     /// Someone's at this address whose name was not right there for a day.
-    ByStranger(ClientNet),
+    Stranger(ClientNet),
     /// A user's, who is logged in or was here within a day.
-    ByUser(SentName),
+    User(SentName),
 }
 
-impl Sent {
+impl PasswordOf {
     /// How many such passwords may be in the queue.
     fn bound(&self) -> usize {
         match self {
-            Self::ByStranger(_) => OF_ADDRESS,
-            Self::ByUser(_) => OF_USER,
+            Self::Stranger(_) => OF_ADDRESS,
+            Self::User(_) => OF_USER,
         }
     }
 }
@@ -86,14 +86,14 @@ struct Inner {
     /// Passwords that wait, and those that have their turn.
     all: Arc<Semaphore>,
     of_strangers: Arc<Semaphore>,
-    of_senders: Mutex<HashMap<Sent, usize>>,
+    of_senders: Mutex<HashMap<PasswordOf, usize>>,
 }
 
 /// A password in the queue; it leaves when this is dropped.
 #[derive(Debug)]
 pub struct Queued {
     queue: HashQueue,
-    sent: Sent,
+    of: PasswordOf,
     _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
@@ -110,18 +110,18 @@ impl HashQueue {
     /// Puts a password at the end of the queue.
     ///
     /// Errors: [`QueueError::Full`] if too many wait, or too many of this sender.
-    pub fn enter(&self, sent: Sent) -> Result<Queued> {
+    pub fn enter(&self, of: PasswordOf) -> Result<Queued> {
         let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(|_| QueueError::Full);
-        let of_strangers = matches!(sent, Sent::ByStranger(_)).then(|| place(&self.0.of_strangers)).transpose()?;
+        let of_strangers = matches!(of, PasswordOf::Stranger(_)).then(|| place(&self.0.of_strangers)).transpose()?;
         let places = (place(&self.0.all)?, of_strangers);
         let mut of_senders = self.0.of_senders.lock().unwrap_or_else(PoisonError::into_inner);
-        let queued = of_senders.entry(sent).or_insert(0);
-        if *queued >= sent.bound() {
+        let queued = of_senders.entry(of).or_insert(0);
+        if *queued >= of.bound() {
             return Err(QueueError::Full);
         }
         *queued += 1;
         drop(of_senders);
-        Ok(Queued { queue: self.clone(), sent, _places: places })
+        Ok(Queued { queue: self.clone(), of, _places: places })
     }
 }
 
@@ -132,11 +132,11 @@ fn lane(memory: &Budget) -> usize {
 
 impl Inner {
     /// Waits for a turn, and for the memory if no password was hashed before.
-    async fn turn(&self, sent: Sent) -> Result<OwnedSemaphorePermit> {
+    async fn turn(&self, of: PasswordOf) -> Result<OwnedSemaphorePermit> {
         let failed = |error: tokio::sync::AcquireError| QueueError::Failed(error.to_string());
-        let _first = match sent {
-            Sent::ByStranger(_) => Some(self.first_stranger.acquire().await.map_err(failed)?),
-            Sent::ByUser(_) => None,
+        let _first = match of {
+            PasswordOf::Stranger(_) => Some(self.first_stranger.acquire().await.map_err(failed)?),
+            PasswordOf::User(_) => None,
         };
         let turn = self.turns.clone().acquire_owned().await.map_err(failed)?;
         self.lane.get_or_init(|| self.memory.take(lane(&self.memory))).await;
@@ -152,7 +152,7 @@ impl Queued {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let turn = timeout(WAIT, self.queue.0.turn(self.sent)).await.map_err(|_| QueueError::Full)??;
+        let turn = timeout(WAIT, self.queue.0.turn(self.of)).await.map_err(|_| QueueError::Full)??;
         let done = spawn_blocking(move || {
             let done = work();
             drop((turn, self));
@@ -165,10 +165,10 @@ impl Queued {
 impl Drop for Queued {
     fn drop(&mut self) {
         let mut of_senders = self.queue.0.of_senders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queued) = of_senders.get_mut(&self.sent) {
+        if let Some(queued) = of_senders.get_mut(&self.of) {
             *queued -= 1;
             if *queued == 0 {
-                of_senders.remove(&self.sent);
+                of_senders.remove(&self.of);
             }
         }
     }
@@ -188,12 +188,12 @@ mod tests {
         Sender::new(&format!("tom{number}"), Ipv4Addr::from_bits(number).into())
     }
 
-    fn stranger(net: u32) -> Sent {
-        Sent::ByStranger(sender(net).net)
+    fn stranger(net: u32) -> PasswordOf {
+        PasswordOf::Stranger(sender(net).net)
     }
 
-    fn user(name: u32) -> Sent {
-        Sent::ByUser(sender(name).name)
+    fn user(name: u32) -> PasswordOf {
+        PasswordOf::User(sender(name).name)
     }
 
     /// The lane is taken with the first password, and a hash waits for nothing else.
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn the_queue_has_an_end_and_each_sender_his_share() {
         let queue = HashQueue::new(Budget::unlimited());
-        let full = |sent| assert_eq!(queue.enter(sent).err(), Some(QueueError::Full), "{sent:?}");
+        let full = |of| assert_eq!(queue.enter(of).err(), Some(QueueError::Full), "{of:?}");
         let mut queued: Vec<Queued> = (0..OF_ADDRESS).map(|_| queue.enter(stranger(1)).unwrap()).collect();
         full(stranger(1));
         assert_eq!(queue.0.all.available_permits(), QUEUED - OF_ADDRESS, "a refused one takes no place");
@@ -243,9 +243,9 @@ mod tests {
         let (ends, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
         let (started, starts) = mpsc::channel();
-        let run = |sent: Sent, n: u32| {
+        let run = |of: PasswordOf, n: u32| {
             let (started, wait) = (started.clone(), wait.clone());
-            queue.enter(sent).unwrap().run(move || {
+            queue.enter(of).unwrap().run(move || {
                 started.send(n).unwrap();
                 wait.lock().unwrap().recv().unwrap();
                 n

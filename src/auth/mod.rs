@@ -1,12 +1,13 @@
 //! Users and rights: the one place that decides who may do what.
 //!
-//! - [`authority`]: who asks, by what was proved: a password, a session, a token, or nothing on a drive without users
+//! - [`authority`]: who asks, by what was proved: a password, a session, a token, a share, or nothing on a drive without
+//!   users
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
-//! - `usage`: what the drive adds to the usage of users, within their quotas
-//! - `new_user`, `users`, `grants`, `secrets`, `shares`: changes of accounts; `secret_bounds`: how many sessions and tokens;
-//!   `reset_admin`: what needs no credential
+//! - `usage`: what the drive adds to the usage of users and shares, within their limits
+//! - `new_user`, `users`, `grants`, `secrets`, `shares`: changes of accounts; `secret_bounds`: how many
+//!   sessions, tokens and shares; `reset_admin`: what needs no credential
 //! - `first_user`: what a process knows of whether there are users
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes

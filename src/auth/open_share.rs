@@ -1,4 +1,4 @@
-//! A share that has not ended: what a stranger may do by it.
+//! A share that is open, which is neither revoked, expired nor used up: what a stranger may do by it.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::error::Result;
 use crate::schema::ValueError;
 use crate::schema::ids::SecretId;
 use crate::schema::rights::{Right, Rights};
-use crate::schema::secret::{Scope, SecretDigest, SecretOwner};
+use crate::schema::secret::{SecretDigest, SecretOwner, TokenScope};
 use crate::schema::share::{Share, ShareMode, ShareTarget};
 use crate::schema::timestamp::Timestamp;
 use crate::table::{Row, counter};
@@ -28,7 +28,7 @@ pub(super) struct ShareOperation {
     pub is_upload: bool,
 }
 
-/// A share that has not ended, as its maker's account said at one instant.
+/// A share that is open, as its maker's account said at one instant. What it is of may be gone.
 #[derive(Clone, Debug)]
 pub struct OpenShare {
     /// Its id.
@@ -41,7 +41,7 @@ pub struct OpenShare {
 }
 
 impl OpenShare {
-    /// The share in an account row, if it has not ended. `stored`: its cell in that row.
+    /// The share in an account row, if it is open. `stored`: its cell in that row.
     pub(super) fn find(
         (owner, digest): (&SecretOwner, &SecretDigest),
         stored: &Bytes,
@@ -68,16 +68,15 @@ impl OpenShare {
     }
 
     /// The directory that it is of, if it is not one of a file.
-    pub(super) fn scope(&self) -> Option<Scope> {
+    pub(super) fn scope(&self) -> Option<TokenScope> {
         let ShareTarget::Dir(dir) = self.share.target else { return None };
-        Some(Scope { dir, rights: Rights::from_iter([self.share.right()]) })
+        Some(TokenScope { dir, rights: Rights::from_iter([self.share.right()]) })
     }
 }
 
-/// Whether a share has not ended by itself. An upload share without bytes left is still there, and takes empty files.
+/// Whether a stored share is open: neither expired nor used up. One that was revoked is not stored.
 pub(super) fn is_open(share: &Share, used: u64, now: Timestamp) -> bool {
-    let is_left = share.right() == Right::Write || share.limit().is_none_or(|limit| used < limit);
-    is_left && !share.is_over(now)
+    !share.is_expired(now) && !share.is_used_up(used)
 }
 
 /// The number in the counter of a share.

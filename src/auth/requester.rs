@@ -17,8 +17,8 @@ use crate::schema::rights::Right;
 use crate::schema::user_name::UserName;
 use crate::table::Plan;
 
-/// Who asks for an operation of the drive: a user, by what he has proved; nobody, on a drive without users; or the server
-/// itself. Cheap to clone.
+/// Who asks for an operation of the drive: a user, by what he has proved; a stranger by a share, who may do some of what its
+/// maker may; nobody, on a drive without users; or the server itself. Cheap to clone.
 #[derive(Clone)]
 pub struct Requester(Option<Arc<Known>>);
 
@@ -51,7 +51,7 @@ impl Requester {
         known.auth.plan_user(plan, &known.credential, user, home).await
     }
 
-    /// What seals his cursors; none if he is no user.
+    /// What seals his cursors, also those of a stranger by a share; none on a drive without users, and for the server itself.
     pub async fn cursor_seal(&self) -> Result<Option<CursorSeal>> {
         match &self.0 {
             Some(known) => known.auth.cursor_seal(&known.credential).await,
@@ -78,7 +78,7 @@ impl Requester {
         self.with(Credential::uploading)
     }
 
-    /// Who gets content that is being sent: the last download of a share ends it, but not itself.
+    /// Who gets content that is being sent: the share may be used up by this download itself.
     ///
     /// IMPORTANT: the content was opened by the share itself, and is counted before its first byte is sent.
     pub fn counted(&self) -> Self {
@@ -95,7 +95,7 @@ impl Requester {
         self.0.as_ref().map(|known| &known.credential)
     }
 
-    /// His name; none if he is no user.
+    /// His name; by a share that of its maker. None if there are no users, and for the server itself.
     pub fn user(&self) -> Option<&UserName> {
         self.0.as_ref().and_then(|known| known.credential.user())
     }
@@ -121,7 +121,7 @@ impl Requester {
     }
 }
 
-/// What a requester may do, as his account was at one instant.
+/// What a requester may do, as his account was at one instant; by a share that of its maker.
 #[derive(Clone)]
 pub struct Access(Option<(Arc<Known>, Authority)>);
 
@@ -202,7 +202,7 @@ impl Access {
 }
 
 impl Auth {
-    /// The user who has proved this. The drive reads his account for each operation.
+    /// Who has proved this: a user, or a stranger by a share. The drive reads the account for each operation.
     pub fn requester(&self, credential: Credential) -> Requester {
         Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: None })))
     }

@@ -5,6 +5,7 @@ use super::error::{AuthError, Result};
 use super::guards;
 use super::users::{User, key};
 use crate::schema::account::{self, Profile, SESSION, TOKEN};
+use crate::schema::secret::SecretKind;
 use crate::schema::user_name::UserName;
 use crate::table::{Change, ConditionalRow, Plan};
 
@@ -24,7 +25,7 @@ impl Auth {
         Ok(self.all_users().await?.into_iter().map(|user| user.name).collect())
     }
 
-    /// Makes a user an enabled admin with a new password, and ends his sessions and tokens.
+    /// Makes a user an enabled admin with a new password, and revokes his sessions and tokens.
     ///
     /// Errors: [`AuthError::NotFound`] if there is no such user.
     pub async fn reset_admin(&self, name: &str, password: &str) -> Result<User> {
@@ -35,8 +36,8 @@ impl Auth {
             let before = user.profile.is_enabled_admin();
             let user = User { profile: Profile { admin: true, disabled: false, ..user.profile }, ..user };
             let checks = vec![stamp.check(), self.newest_secret(&name).await?];
-            let mut finish = self.secret_entries_of(&name, SESSION, None).await?;
-            finish.extend(self.secret_entries_of(&name, TOKEN, None).await?);
+            let mut finish = self.secret_entries_of(&name, SecretKind::Session, None).await?;
+            finish.extend(self.secret_entries_of(&name, SecretKind::Token, None).await?);
             let mut changes = vec![stamp.next().put(), user.profile.put(), hash.put()];
             changes.extend([SESSION, TOKEN].map(|family| Change::DeleteFamily { family }));
             let mut plan = Plan { finish, ..Plan::default() };

@@ -1,4 +1,4 @@
-//! Logins, sessions and tokens: made, found, ended.
+//! Logins, sessions and tokens: made, found, revoked.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,14 +15,13 @@ use super::error::{AuthError, Result};
 use super::guards;
 use super::password::TOKEN_PREFIX;
 use super::random::random;
-use super::secret_bounds::StoredSecret;
+use super::secret_bounds::{self, StoredSecret};
 use super::sender::Sender;
 use super::verifier::SentPassword;
 use crate::schema::CF;
 use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, SESSION};
 use crate::schema::ids::SecretId;
-use crate::schema::secret::{self, Scope, Secret, SecretDigest, SecretKind, SecretOwner};
-use crate::schema::share::Share;
+use crate::schema::secret::{self, Secret, SecretDigest, SecretKind, SecretOwner, TokenScope};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
@@ -39,7 +38,7 @@ pub struct NewSecret {
     pub id: SecretId,
     /// When it was made.
     pub created: Timestamp,
-    /// From when on it is not valid.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// What its user has proved with it.
     pub credential: Credential,
@@ -57,10 +56,10 @@ impl fmt::Debug for NewSecret {
 pub struct NewToken {
     /// What its user calls it.
     pub name: String,
-    /// From when on it is not valid.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// None: it may do all that its user may.
-    pub scope: Option<Scope>,
+    pub scope: Option<TokenScope>,
 }
 
 /// A session or a token in a list.
@@ -74,10 +73,10 @@ pub struct ListedSecret {
     pub created: Timestamp,
     /// When it was used last, to the hour; none if it never was.
     pub used: Option<Timestamp>,
-    /// From when on it is not valid.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// None: it may do all that its user may.
-    pub scope: Option<Scope>,
+    pub scope: Option<TokenScope>,
 }
 
 impl Auth {
@@ -120,9 +119,9 @@ impl Auth {
         self.make_secret(login, SecretKind::Session, text, NewToken { expires, ..NewToken::default() }).await
     }
 
-    /// Makes a token. One that is made with a token ends no later than that.
+    /// Makes a token. One that is made with a token expires no later than that.
     ///
-    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory; [`AuthError::Outlives`] to one that ends
+    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory; [`AuthError::Outlives`] to one that expires
     /// earlier; [`AuthError::TooManyTokens`].
     pub async fn make_token(&self, by: &Credential, new: NewToken) -> Result<NewSecret> {
         let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::<20>()?));
@@ -141,10 +140,10 @@ impl Auth {
                 }
                 let expires = match kind {
                     SecretKind::Session | SecretKind::Share => new.expires,
-                    SecretKind::Token => end_of_token(new.expires, authority.token_end())?,
+                    SecretKind::Token => expiry_of_token(new.expires, authority.token_expires())?,
                 };
                 let NewToken { name, scope, .. } = new.clone();
-                // The stamp stays: only a change that ends all secrets depends on a new one, and it checks which is the
+                // The stamp stays: only a change that revokes all secrets depends on a new one, and it checks which is the
                 // newest.
                 let ConditionalRow { table, row, mut checks, .. } = authority.guard();
                 if kind == SecretKind::Token {
@@ -183,29 +182,24 @@ impl Auth {
         let Some(secret) = row.get(stored.family, &stored.qualifier).cloned() else { return Ok(()) };
         let (checks, changes) = (vec![Check::Equals(stored, secret)], vec![owner.put_used(now)]);
         let guarded = vec![ConditionalRow { table: account::TABLE, row: key, checks, changes }];
-        // A refusal means that the secret has ended meanwhile.
+        // A refusal means that the secret was revoked meanwhile.
         self.tables.commit(Plan { guarded, ..Plan::default() }).await?;
         Ok(())
     }
 
-    /// Ends a session, a token or a share, of the user himself or, for an admin, of another one.
+    /// Revokes a session, a token or a share, of the user himself or, for an admin, of another one.
     ///
     /// Errors: [`AuthError::NotFound`] if there is none.
-    pub async fn end_secret(&self, by: &Credential, of: &UserName, kind: SecretKind, id: SecretId) -> Result<()> {
+    pub async fn revoke(&self, by: &Credential, of: &UserName, kind: SecretKind, id: SecretId) -> Result<()> {
         let owner = SecretOwner { user: of.clone(), kind, id };
         let (this, owner) = (self, &owner);
         self.until_committed_by(by, |authority| async move {
-            may_see(&authority, of, by, owner)?;
+            may_revoke(&authority, of, by, owner)?;
             let key = Grantee::User(of.clone()).key();
             let cell = owner.column();
             let row = this.tables.get(account::TABLE, &key, &RowQuery::cells(vec![cell.clone()])).await?;
             let stored: Bytes = row.get(cell.family, &cell.qualifier).cloned().ok_or(AuthError::NotFound)?;
-            let finish = match owner.kind {
-                SecretKind::Share => Share::decode(&stored)?.delete_index(owner),
-                SecretKind::Session | SecretKind::Token => {
-                    vec![secret::delete_index(Secret::decode(&stored)?.digest)]
-                }
-            };
+            let finish = secret_bounds::delete_index(owner, &stored)?;
             let (checks, changes) = (vec![Check::Equals(cell, stored)], owner.delete());
             let mut plan = Plan { finish, ..Plan::default() };
             let row = ConditionalRow { table: account::TABLE, row: key, checks, changes };
@@ -215,13 +209,13 @@ impl Auth {
         .await
     }
 
-    /// Ends all sessions of the user himself or, for an admin, of another one.
-    pub async fn end_sessions(&self, by: &Credential, of: &UserName) -> Result<()> {
+    /// Revokes all sessions of the user himself or, for an admin, of another one.
+    pub async fn revoke_sessions(&self, by: &Credential, of: &UserName) -> Result<()> {
         let this = self;
         self.until_committed_by(by, |authority| async move {
             may_list(&authority, of)?;
             let (_, stamp) = this.user_with_stamp(of).await?;
-            let finish = this.secret_entries_of(of, SESSION, None).await?;
+            let finish = this.secret_entries_of(of, SecretKind::Session, None).await?;
             let changes = vec![stamp.next().put(), Change::DeleteFamily { family: SESSION }];
             let (row, checks) = (Grantee::User(of.clone()).key(), vec![stamp.check()]);
             let mut plan = Plan { finish, ..Plan::default() };
@@ -248,22 +242,21 @@ impl Auth {
         }
     }
 
-    /// The sessions or tokens of the user himself or, for an admin, of another one, without those that have ended.
+    /// The sessions or tokens of the user himself or, for an admin, of another one, without those that have expired.
     pub async fn secrets(&self, by: &Credential, of: &UserName, kind: SecretKind) -> Result<Vec<ListedSecret>> {
         let authority = self.authority(by).await?;
         may_list(&authority, of)?;
-        let now = (self.clock)();
-        let valid = self.stored_secrets(of, kind).await?.into_iter().filter(|stored| stored.is_in_time(kind, now));
-        let listed = |StoredSecret { id, secret, used }| {
-            let Secret { name, created, expires, scope, .. } = secret;
-            ListedSecret { id, name, created, used, expires, scope }
+        let (row, all) = self.stored_secrets(of, kind).await?;
+        let listed = |StoredSecret { owner, stored, .. }: StoredSecret| {
+            let Secret { name, created, expires, scope, .. } = Secret::decode(&stored)?;
+            Ok(ListedSecret { id: owner.id, name, created, used: owner.last_use(&row)?, expires, scope })
         };
-        Ok(valid.map(listed).collect())
+        all.into_iter().filter(|one| !one.is_expired).map(listed).collect()
     }
 }
 
-/// When a new token ends. `maker`: the end of the token that it is made with, if that ends.
-fn end_of_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<Option<Timestamp>> {
+/// When a new token expires. `maker`: when the token expires that it is made with, if it does.
+fn expiry_of_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<Option<Timestamp>> {
     match (expires, maker) {
         (Some(expires), Some(maker)) if expires > maker => Err(AuthError::Outlives),
         (None, maker) => Ok(maker),
@@ -271,8 +264,8 @@ fn end_of_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<
     }
 }
 
-/// A user ends his own secrets, with any credential the one that he has sent, and an admin those of all.
-fn may_see(authority: &Authority, of: &UserName, by: &Credential, owner: &SecretOwner) -> Result<()> {
+/// A user revokes his own secrets, with any credential the one that he has sent, and an admin those of all.
+fn may_revoke(authority: &Authority, of: &UserName, by: &Credential, owner: &SecretOwner) -> Result<()> {
     let is_sent = by.secret() == Some(owner);
     let is_own_share = owner.kind == SecretKind::Share && authority.user() == Some(of) && authority.may_share();
     if is_own(authority, of) || authority.is_admin_user() || is_sent || is_own_share {
@@ -282,7 +275,7 @@ fn may_see(authority: &Authority, of: &UserName, by: &Credential, owner: &Secret
     }
 }
 
-/// A user lists and ends his own secrets, an admin those of all.
+/// A user lists his own secrets, and revokes all his sessions, an admin those of all.
 fn may_list(authority: &Authority, of: &UserName) -> Result<()> {
     if is_own(authority, of) || authority.is_admin_user() { Ok(()) } else { Err(AuthError::Forbidden) }
 }

@@ -56,7 +56,7 @@ impl Auth {
         Ok(ShareLogin { id, hash })
     }
 
-    /// The hash of a share that has not ended, twice.
+    /// The hash of a share that is open, twice.
     async fn password_of_share(&self, share: &Credential) -> Result<Option<(PasswordHash, PasswordHash)>> {
         let authority = match self.authority(share).await {
             Ok(authority) => authority,

@@ -1,4 +1,4 @@
-//! Shares: made, found, listed. They are ended as all secrets are.
+//! Shares: made, found, listed. They are revoked as all secrets are.
 
 use std::fmt;
 
@@ -12,9 +12,10 @@ use super::error::{AuthError, Result};
 use super::guards;
 use super::open_share::{is_open, used_of};
 use super::random::random;
+use super::secret_bounds::StoredSecret;
 use super::secrets::{NewSecret, digest_of};
 use crate::schema::CF;
-use crate::schema::account::{self, Grantee, SHARE};
+use crate::schema::account::{self, Grantee};
 use crate::schema::grant;
 use crate::schema::ids::SecretId;
 use crate::schema::rights::Right;
@@ -34,7 +35,7 @@ pub struct NewShare {
     pub target: ShareTarget,
     /// What it allows.
     pub mode: ShareMode,
-    /// From when on it is not valid.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// What a stranger needs beside the link; none: nothing.
     pub password: Option<String>,
@@ -98,7 +99,7 @@ impl Auth {
             // IMPORTANT: before the shares are counted. The removal of the user checks this cell too.
             checks.push(this.newest_secret(&owner.user).await?);
             let mut changes = vec![share.put(owner), account::put_newest(owner.id)];
-            this.make_room_for_share(&mut plan, &mut changes, &owner.user).await?;
+            this.make_room(&mut plan, &mut changes, owner).await?;
             guards::add_all(&mut plan, [ConditionalRow { table, row, checks, changes }]);
             Ok((plan, ()))
         })
@@ -116,7 +117,7 @@ impl Auth {
 
     /// Counts a download by a share, if its downloads are limited. The content is sent after that.
     ///
-    /// Errors: [`AuthError::Unauthorized`] if none is left, or the share has ended.
+    /// Errors: [`AuthError::Unauthorized`] if the share is not open any more.
     pub async fn count_download(&self, by: &Credential) -> Result<()> {
         let this = self;
         self.until_committed(|| async move {
@@ -133,27 +134,16 @@ impl Auth {
         .await
     }
 
-    /// The shares of the user himself or, for an admin, of another one, without those that have ended.
+    /// The shares of the user himself or, for an admin, of another one, without those that have expired or are used up.
     pub async fn shares(&self, by: &Credential, of: &UserName) -> Result<Vec<ListedShare>> {
         let authority = self.authority(by).await?;
         if !authority.is_admin_user() && (authority.user() != Some(of) || !authority.may_share()) {
             return Err(AuthError::Forbidden);
         }
-        let now = (self.clock)();
-        let stored = self.stored_shares(of).await?.into_iter();
-        Ok(stored.filter(|one| is_open(&one.share, one.used, now)).collect())
-    }
-
-    /// All shares of a user, also those that have ended.
-    pub(super) async fn stored_shares(&self, of: &UserName) -> Result<Vec<ListedShare>> {
-        let cells = self.secret_cells(of, SHARE).await?;
-        let row = Row::new(cells.into_iter().map(|cell| (SHARE, cell)).collect());
+        let (row, all) = self.stored_secrets(of, SecretKind::Share).await?;
         let mut found = Vec::new();
-        for cell in row.family(SHARE) {
-            let Some((id, share)) = share::from_cell(cell)? else { continue };
-            let owner = SecretOwner { user: of.clone(), kind: SecretKind::Share, id };
-            let used = used_of(&owner, &row)?;
-            found.push(ListedShare { id, user: owner.user, share, used });
+        for StoredSecret { owner, stored, .. } in all {
+            found.extend(self.listed(owner, Share::decode(&stored)?, &row)?);
         }
         Ok(found)
     }
@@ -189,7 +179,7 @@ impl Auth {
         Ok(found)
     }
 
-    /// A share that has not ended. `row`: with its counter.
+    /// A share, if it is open. `row`: with its counter.
     fn listed(&self, owner: SecretOwner, share: Share, row: &Row) -> Result<Option<ListedShare>> {
         let used = used_of(&owner, row)?;
         let is_open = is_open(&share, used, (self.clock)());

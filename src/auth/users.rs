@@ -13,6 +13,7 @@ use crate::schema::account::{
     self, Account, GRANT, Grantee, PasswordHash, Profile, Quota, SESSION, SHARE, Stamp, TOKEN, Usage,
 };
 use crate::schema::meta;
+use crate::schema::secret::SecretKind;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
 use crate::table::{Change, Check, ConditionalRow, Plan, RowCursor, RowQuery, RowRange};
@@ -25,13 +26,13 @@ const PAGE: usize = 100;
 pub struct UserChange {
     /// The name for people.
     pub display: Option<String>,
-    /// A new password ends all sessions but that of the request.
+    /// A new password revokes all sessions but that of the request.
     pub password: Option<String>,
     /// The present password. A user who is no admin proves it again when he changes his password.
     pub old_password: Option<OldPassword>,
     /// Whether he may do everything.
     pub admin: Option<bool>,
-    /// Disabling ends all sessions.
+    /// Disabling revokes all sessions.
     pub disabled: Option<bool>,
     /// The limits of his usage.
     pub quota: QuotaChange,
@@ -136,7 +137,7 @@ impl Auth {
         if hash.is_some() || change.disabled == Some(true) {
             checks.push(self.newest_secret(name).await?);
             let kept = by.secret().filter(|_| is_self && change.disabled != Some(true));
-            plan.finish = self.secret_entries_of(name, SESSION, kept.map(|session| session.id)).await?;
+            plan.finish = self.secret_entries_of(name, SecretKind::Session, kept.map(|session| session.id)).await?;
             changes.push(Change::DeleteFamily { family: SESSION });
             if kept.is_some() {
                 changes.extend(self.keep_session(by).await?);
@@ -160,7 +161,7 @@ impl Auth {
 
     /// The check that no session and no token of a user is made from now on.
     ///
-    /// IMPORTANT: before the secrets are read that the change ends. It ends all by their family, but their index entries by
+    /// IMPORTANT: before the secrets are read that the change revokes. It deletes all by their family, but their index entries by
     /// what was read: a login in between would leave its own.
     pub(super) async fn newest_secret(&self, name: &UserName) -> Result<Check> {
         let cell = account::newest_column();

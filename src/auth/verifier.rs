@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::sync::Mutex;
 
 use super::error::{AuthError, Result};
-use super::hash_queue::{HashQueue, QUEUED, Sent};
+use super::hash_queue::{HashQueue, PasswordOf, QUEUED};
 use super::password::{self, PasswordError};
 use super::remembered::{Remembered, SentDigest};
 use super::sender::{Sender, SentName};
@@ -92,8 +92,8 @@ impl Verifier {
         if let Some(user) = self.find_remembered(&digest, &sent, &read).await? {
             return Ok(Some(user));
         }
-        let by_stranger = Sent::ByStranger(sender.net);
-        let by = if slowdown.is_spared(&sender, now) { Sent::ByUser(sender.name) } else { by_stranger };
+        let by_stranger = PasswordOf::Stranger(sender.net);
+        let by = if slowdown.is_spared(&sender, now) { PasswordOf::User(sender.name) } else { by_stranger };
         // IMPORTANT: a password that finds the queue full was never counted.
         let queued = queue.enter(by).map_err(PasswordError::from)?;
         let pending = slowdown.begin(sender, now).map_err(|wait| AuthError::Slowed(wait.as_secs()))?;
@@ -139,8 +139,8 @@ impl Verifier {
 }
 
 /// A password of a user who is logged in; or of nobody, on a drive without users.
-fn by_user(name: Option<&UserName>) -> Sent {
-    Sent::ByUser(SentName::new(name.map_or("", UserName::as_str)))
+fn by_user(name: Option<&UserName>) -> PasswordOf {
+    PasswordOf::User(SentName::new(name.map_or("", UserName::as_str)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The drive as a share shows it: paths begin at the directory that it is of, or above the one file.
 //!
 //! The target is found by its id for each operation, so a share follows a move. What is below it is read at the path that
-//! was found, as a [requester sees](super::seen) it. Another directory may have come to that path meanwhile, so the read
+//! was found, as its requester [may](super::authorized) read it. Another directory may have come to that path meanwhile, so the read
 //! counts only if the directory of the share did not move.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use super::namespace::{Namespace, lookup};
 use super::rights::Rights;
 use super::settings::TRIES;
 use super::watch::WatchedContent;
-use super::{granted, seen};
+use super::{authorized, granted};
 use crate::auth::{DirChain, Requester};
 use crate::content::{Content, ContentError};
 use crate::schema::dir::{self, FileEntry};
@@ -23,11 +23,14 @@ use crate::schema::share::{Share, ShareMode, ShareTarget};
 use crate::schema::{DirId, DrivePath, FileId, Name, file_row};
 use crate::table::{Cell, RowQuery};
 
-/// Makes sure that what the share is of is there, and that its maker may do there what it is for.
-pub async fn find_target(ns: &Namespace, requester: &Requester) -> Result<()> {
-    let share = share(requester).await?;
+/// Makes sure that the target of a requester's share is there, and that its maker may do there what the share is for.
+/// `share`: as it was read before, so that it is not read again.
+pub async fn find_target(ns: &Namespace, requester: &Requester, share: &Share) -> Result<()> {
     match (share.target, share.mode) {
-        (ShareTarget::Dir(_), ShareMode::Read { .. }) => stat(ns, requester, &DrivePath::root()).await.map(|_| ()),
+        (ShareTarget::Dir(dir), ShareMode::Read { .. }) => {
+            let stat = |at: DrivePath| async move { authorized::stat(ns, requester, &at).await };
+            below(ns, dir, &DrivePath::root(), stat).await.map(|_| ())
+        }
         (ShareTarget::File(id), ShareMode::Read { .. }) => file(ns, requester, id).await.map(|_| ()),
         (ShareTarget::Dir(dir), ShareMode::Upload { .. }) => {
             let uploading = &requester.uploading();
@@ -47,9 +50,9 @@ pub async fn find_target(ns: &Namespace, requester: &Requester) -> Result<()> {
 
 /// The file or directory at a path of the share.
 pub async fn stat(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
-    match target(requester).await? {
+    match shown_target(requester).await? {
         ShareTarget::Dir(dir) => {
-            let found = below(ns, dir, path, |at| async move { seen::stat(ns, requester, &at).await }).await?;
+            let found = below(ns, dir, path, |at| async move { authorized::stat(ns, requester, &at).await }).await?;
             Ok(at_path(found, path))
         }
         ShareTarget::File(id) => {
@@ -67,9 +70,9 @@ pub async fn list_stored(
     path: &DrivePath,
     ask: &ListQuery,
 ) -> Result<StoredListing> {
-    match target(requester).await? {
+    match shown_target(requester).await? {
         ShareTarget::Dir(dir) => {
-            let list = |at: DrivePath| async move { seen::list_stored(ns, requester, &at, ask).await };
+            let list = |at: DrivePath| async move { authorized::list_stored(ns, requester, &at, ask).await };
             let listing = below(ns, dir, path, list).await?;
             Ok(StoredListing { directory: path.clone(), ..listing })
         }
@@ -89,14 +92,15 @@ pub async fn open_content(
     path: &DrivePath,
     entry: &FileEntry,
 ) -> Result<WatchedContent> {
-    match target(requester).await? {
+    match shown_target(requester).await? {
         ShareTarget::Dir(dir) => {
-            let open = |at: DrivePath| async move { seen::open_content(ns, content, requester, &at, entry).await };
+            let open =
+                |at: DrivePath| async move { authorized::open_content(ns, content, requester, &at, entry).await };
             below(ns, dir, path, open).await
         }
         ShareTarget::File(id) if id == entry.id => {
             let (at_file, found) = file(ns, requester, id).await?;
-            seen::open_content(ns, content, &at_file, found.path(), entry).await
+            authorized::open_content(ns, content, &at_file, found.path(), entry).await
         }
         ShareTarget::File(_) => Err(ContentError::Gone(entry.id).into()),
     }
@@ -106,7 +110,7 @@ pub async fn open_content(
 /// parent.
 pub async fn new_target(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<(DirChain, ShareTarget)> {
     for _ in 0..TRIES {
-        match seen::stat(ns, requester, path).await? {
+        match authorized::stat(ns, requester, path).await? {
             Node::Directory { entry, .. } => match granted::chain(ns, requester, path).await {
                 Ok(chain) if chain.last().is_some_and(|(_, id)| *id == entry.id) => {
                     return Ok((chain, ShareTarget::Dir(entry.id)));
@@ -118,7 +122,7 @@ pub async fn new_target(ns: &Namespace, requester: &Requester, path: &DrivePath)
                 let (parent, _) = path.split().ok_or(DriveError::NotFound)?;
                 let chain = granted::chain(ns, requester, &parent).await?;
                 // It may have been in another directory of this path.
-                match seen::stat(ns, requester, path).await? {
+                match authorized::stat(ns, requester, path).await? {
                     Node::File { entry: again, .. } if again.id == entry.id => {
                         return Ok((chain, ShareTarget::File(entry.id)));
                     }
@@ -157,13 +161,13 @@ pub async fn paths(
 }
 
 /// The share of a requester.
-async fn share(requester: &Requester) -> Result<Share> {
+pub async fn share(requester: &Requester) -> Result<Share> {
     let access = requester.access().await?;
     access.share().map(|open| open.share.clone()).ok_or(DriveError::Unauthorized)
 }
 
 /// What the share of a requester shows. One to upload shows nothing.
-async fn target(requester: &Requester) -> Result<ShareTarget> {
+async fn shown_target(requester: &Requester) -> Result<ShareTarget> {
     let share = share(requester).await?;
     match share.mode {
         ShareMode::Read { .. } => Ok(share.target),
@@ -213,7 +217,7 @@ async fn find(ns: &Namespace, requester: &Requester, id: FileId) -> Result<Node>
         let Some(position) = position(ns, id).await? else { return Err(DriveError::NotFound) };
         let links = ns.dir_paths.read_path(position.dir).await?;
         if let Some(dir) = &links.path {
-            match seen::stat(ns, requester, &dir.join(&position.name)?).await {
+            match authorized::stat(ns, requester, &dir.join(&position.name)?).await {
                 Ok(Node::File { path, entry }) if entry.id == id => return Ok(Node::File { path, entry }),
                 Ok(_) | Err(DriveError::NotFound | DriveError::ParentMissing | DriveError::ParentIsFile) => {}
                 Err(error) => return Err(error),

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::authorized::stat_in;
 use super::error::{DriveError, Result};
 use super::model::Node;
 use super::namespace::Namespace;
 use super::namespace::dir_chain::{chains_of, dir_chain};
 use super::rights::{Look, Rights};
-use super::seen::stat_in;
 use super::settings::TRIES;
 use crate::auth::{DirChain, Requester};
 use crate::schema::rights::{Right, Rights as RightSet};

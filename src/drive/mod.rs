@@ -10,7 +10,7 @@
 //! - [`model`], [`error`], [`settings`]: what callers ask and get; `attempts`: how long a change goes on trying
 //! - `namespace`: reading directories as callers see them
 //! - `refusals`: refusals of changes, each of one instant
-//! - `rights`: what a requester may change and see; `seen`: lookups and lists as he sees them; `granted`: the directories
+//! - `rights`: what a requester may change and see; `authorized`: lookups and lists as he sees them; `granted`: the directories
 //!   that rights are bound to; `watch`: content that is sent as long as he may read it
 //! - `file_rows`, `index_changes`: the rows of a version; changes of the indexes that queries have to know of
 //! - `folder_keys`: which index rows are those of the files below a folder
@@ -26,6 +26,7 @@
 //! [`Drive`] itself has no operation on files and directories: [`Drive::for_requester`] says first who asks.
 
 mod attempts;
+mod authorized;
 mod background;
 mod by_share;
 mod commit;
@@ -45,7 +46,6 @@ mod recovery;
 mod refusals;
 mod rights;
 mod rooms;
-mod seen;
 pub mod settings;
 mod subtree;
 mod user_drive;

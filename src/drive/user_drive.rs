@@ -18,12 +18,12 @@ use super::namespace::Namespace;
 use super::query::stored::TimePage;
 use super::rooms::Rooms;
 use super::watch::WatchedContent;
-use super::{by_share, commit, granted, query, seen, subtree};
+use super::{authorized, by_share, commit, granted, query, subtree};
 use crate::auth::{CursorSeal, DirChain, PreparedUser, Requester, User};
 use crate::budget::Budget;
 use crate::schema::dir::FileEntry;
 use crate::schema::rights::Rights;
-use crate::schema::share::ShareTarget;
+use crate::schema::share::{Share, ShareTarget};
 use crate::schema::{DirId, DrivePath, FileId, Name, Timestamp};
 
 /// The drive as one requester sees it. What he may not read is as if it were missing; each change is decided, and guarded,
@@ -62,7 +62,7 @@ impl UserDrive {
         if self.requester.is_share() {
             return by_share::stat(self.namespace(), &self.requester, path).await;
         }
-        seen::stat(self.namespace(), &self.requester, path).await
+        authorized::stat(self.namespace(), &self.requester, path).await
     }
 
     /// The directories of the path of one that is there, for a change of the rights on it.
@@ -70,9 +70,14 @@ impl UserDrive {
         granted::chain(self.namespace(), &self.requester, path).await
     }
 
-    /// Makes sure that what a share is of is there, and that its maker sees it.
+    /// Makes sure that the target of the requester's share is there, and that its maker may do there what the share is for.
     pub async fn find_shared(&self) -> Result<()> {
-        by_share::find_target(self.namespace(), &self.requester).await
+        self.find_target(&by_share::share(&self.requester).await?).await
+    }
+
+    /// As [`find_shared`](Self::find_shared), without reading the share again.
+    pub async fn find_target(&self, share: &Share) -> Result<()> {
+        by_share::find_target(self.namespace(), &self.requester, share).await
     }
 
     /// The file or directory at a path, as the target of a new share, with the directories down to it; of a file down to its
@@ -113,7 +118,7 @@ impl UserDrive {
         if self.requester.is_share() {
             return by_share::list_stored(self.namespace(), &self.requester, path, query).await;
         }
-        seen::list_stored(self.namespace(), &self.requester, path, query).await
+        authorized::list_stored(self.namespace(), &self.requester, path, query).await
     }
 
     /// Files of a time period, newest first, ties by ascending id; `ascending` is the exact reverse.
@@ -133,7 +138,7 @@ impl UserDrive {
 
     /// One version of a file: attributes and content belong together.
     pub async fn open_file(&self, path: &DrivePath) -> Result<OpenFile> {
-        seen::open_file(self.namespace(), &self.rooms.parts.content, &self.requester, path).await
+        authorized::open_file(self.namespace(), &self.rooms.parts.content, &self.requester, path).await
     }
 
     /// The content of the version that was found at `path`;
@@ -143,7 +148,7 @@ impl UserDrive {
         if self.requester.is_share() {
             return by_share::open_content(ns, content, &self.requester, path, entry).await;
         }
-        seen::open_content(ns, content, &self.requester, path, entry).await
+        authorized::open_content(ns, content, &self.requester, path, entry).await
     }
 
     /// Stores a file under this path, a new one or a new version. The body is polled only if the file would be stored

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::callers::CallersOfRoutes;
 use super::metrics::HttpMetrics;
 use super::options::Options;
-use super::share_uses::ShareUses;
+use super::share_visitors::ShareVisitors;
 use crate::auth::{Auth, Requester};
 use crate::budget::Budget;
 use crate::drive::Drive;
@@ -46,7 +46,7 @@ pub struct SharedState {
     /// With a permit for each of the [`tars`].
     pub tars: Arc<Semaphore>,
     /// Who has used which share.
-    pub share_uses: ShareUses,
+    pub share_visitors: ShareVisitors,
     /// All metrics of the process.
     pub registry: Registry,
 }

@@ -10,16 +10,16 @@ pub enum Callers {
     /// Everyone. No credential is read, and the answer tells nothing of the drive.
     Everyone,
     /// Everyone who knows the secret of a share, which is in the path. No other credential counts but its password.
-    Share(ShareUse),
+    Share(ShareRoute),
     /// Every user, with any credential that is valid.
     Users,
     /// Admins, with a credential that may do all that they may.
     Admins,
 }
 
-/// What a route below a link is for.
+/// What a route below the link of a share is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShareUse {
+pub enum ShareRoute {
     /// To get to the page of the share, and to send its password: nobody needs the password before.
     Enter,
     /// The page, of every share.
@@ -53,7 +53,7 @@ impl CallersOfRoutes {
 
     /// The methods of a route, as `Allow` lists them. Only by a share to read does anyone learn which there are.
     pub fn allow(&self, pattern: &str) -> String {
-        let is_allowed = |(_, callers): &&(Method, Callers)| *callers != Callers::Share(ShareUse::Upload);
+        let is_allowed = |(_, callers): &&(Method, Callers)| *callers != Callers::Share(ShareRoute::Upload);
         let methods = self.0.get(pattern).into_iter().flatten().filter(is_allowed);
         let names = methods.map(|(method, _)| if *method == Method::GET { "GET, HEAD" } else { method.as_str() });
         names.collect::<Vec<_>>().join(", ")

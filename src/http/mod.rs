@@ -28,9 +28,9 @@ mod router;
 mod routes;
 mod serve;
 mod server;
-mod share_uses;
+mod share_visitors;
 
-pub use callers::{Callers, ShareUse};
+pub use callers::{Callers, ShareRoute};
 pub use first_user::{FirstUserSecret, remove as remove_first_user_secret};
 pub use options::{ANY_HOST, Limits, Options, ProxyNet};
 pub use router::{router, routes};

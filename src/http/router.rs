@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use super::app::{App, SharedState, UNPACKING, tars};
-use super::callers::{Callers, CallersOfRoutes, ShareUse};
+use super::callers::{Callers, CallersOfRoutes, ShareRoute};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
 use super::options::Options;
@@ -31,7 +31,7 @@ use super::routes::{
     by_name, by_share, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session,
     sessions, share_form, share_login, share_upload, shares, stat, swagger_ui, tokens, upload, users,
 };
-use super::share_uses::ShareUses;
+use super::share_visitors::ShareVisitors;
 use crate::api::problem::ProblemKind;
 use crate::auth::Auth;
 use crate::drive::Drive;
@@ -60,7 +60,7 @@ impl Routes {
         let unpacking = Arc::new(Semaphore::new(UNPACKING));
         let tars = Arc::new(Semaphore::new(tars(drive.memory())));
         let Table { routes, callers } = Table::all();
-        let (nobody, share_uses) = (auth.nobody(), ShareUses::default());
+        let (nobody, share_visitors) = (auth.nobody(), ShareVisitors::default());
         let app = App(Arc::new(SharedState {
             drive,
             auth,
@@ -70,7 +70,7 @@ impl Routes {
             metrics,
             unpacking,
             tars,
-            share_uses,
+            share_visitors,
             registry,
         }));
         Self { all: with_middleware(routes, app.clone()), app }
@@ -204,29 +204,29 @@ impl Table {
             .route(pattern::TOKENS_ID, Methods::default().on(Method::DELETE, Callers::Users, tokens::delete))
     }
 
-    /// Links for people without an account.
+    /// Shares, and what strangers do by their links.
     fn with_shares(self) -> Self {
         let shares = Methods::default().on(Method::GET, Callers::Users, shares::get).on(
             Method::POST,
             Callers::Users,
             shares::make,
         );
-        let page = Methods::default().on(Method::GET, Callers::Share(ShareUse::Page), by_share::page).on(
+        let page = Methods::default().on(Method::GET, Callers::Share(ShareRoute::Page), by_share::page).on(
             Method::POST,
-            Callers::Share(ShareUse::Upload),
+            Callers::Share(ShareRoute::Upload),
             share_form::send,
         );
-        let files = Methods::default().on(Method::GET, Callers::Share(ShareUse::Read), by_share::get).on(
+        let files = Methods::default().on(Method::GET, Callers::Share(ShareRoute::Read), by_share::get).on(
             Method::PUT,
-            Callers::Share(ShareUse::Upload),
+            Callers::Share(ShareRoute::Upload),
             share_upload::put,
         );
         self.route(pattern::SHARES, shares)
             .route(pattern::SHARES_ID, Methods::default().on(Method::DELETE, Callers::Users, shares::delete))
-            .get(pattern::SHARED, Callers::Share(ShareUse::Enter), by_share::to_page)
-            .post(pattern::SHARED_LOGIN, Callers::Share(ShareUse::Enter), share_login::log_in)
+            .get(pattern::SHARED, Callers::Share(ShareRoute::Enter), by_share::to_page)
+            .post(pattern::SHARED_LOGIN, Callers::Share(ShareRoute::Enter), share_login::log_in)
             .route(pattern::SHARED_PAGE, page)
-            .get(pattern::SHARED_FS, Callers::Share(ShareUse::Read), by_share::to_root)
+            .get(pattern::SHARED_FS, Callers::Share(ShareRoute::Read), by_share::to_root)
             .route(pattern::SHARED_ROOT, files.clone())
             .route(pattern::SHARED_PATH, files)
     }

@@ -9,7 +9,7 @@ pub enum Right {
     Read,
     /// To add, replace, move and delete files and directories in it; not the directory itself.
     Write,
-    /// To give rights to others.
+    /// To give rights to other users, and to make shares.
     Share,
 }
 

@@ -18,7 +18,7 @@ use super::rights::Rights;
 use super::timestamp::Timestamp;
 use super::user_name::UserName;
 use super::value::{self, StoredValue, ValueError, ValueReader, ValueWriter};
-use crate::table::{Cell, Change, Column, RowChange};
+use crate::table::{Cell, Change, Column, Row, RowChange};
 
 /// The name of the table of index entries.
 pub const TABLE: &str = "secret";
@@ -55,9 +55,9 @@ impl SecretKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecretDigest(pub [u8; 32]);
 
-/// The only directory that a token is for, and what it may do there.
+/// The only directory that a token or a share is for, and what it may do there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scope {
+pub struct TokenScope {
     /// The directory, wherever it moves.
     pub dir: DirId,
     /// As far as its user has them.
@@ -73,10 +73,10 @@ pub struct Secret {
     pub name: String,
     /// When it was made.
     pub created: Timestamp,
-    /// From when on it is not valid.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// None: it may do all that its user may.
-    pub scope: Option<Scope>,
+    pub scope: Option<TokenScope>,
 }
 
 const EXPIRES_FLAG: u64 = 1;
@@ -112,7 +112,7 @@ impl StoredValue for Secret {
         let scope = if flags & SCOPE_FLAG == 0 {
             None
         } else {
-            Some(Scope { dir: DirId(r.uuid()?), rights: Rights::read(r)? })
+            Some(TokenScope { dir: DirId(r.uuid()?), rights: Rights::read(r)? })
         };
         Ok(Self { digest, name, created, expires, scope })
     }
@@ -148,6 +148,12 @@ impl SecretOwner {
     /// Sets the time of the last use.
     pub fn put_used(&self, used: Timestamp) -> Change {
         Change::put(self.kind.family(), qualifier(USED, self.id), ValueWriter::new(1).time(used).done())
+    }
+
+    /// The time of the last use, in an account row.
+    pub fn last_use(&self, row: &Row) -> Result<Option<Timestamp>, ValueError> {
+        let used = self.used_column();
+        row.get(used.family, &used.qualifier).map(|value| decode_used(value)).transpose()
     }
 
     /// Deletes both cells.
@@ -212,7 +218,7 @@ pub fn from_cell(cell: &Cell) -> Result<Option<(SecretId, Secret)>, ValueError> 
 }
 
 /// The id in the qualifier of a secret; none if it is that of a last use.
-pub(super) fn stored_id(qualifier: &[u8]) -> Result<Option<SecretId>, ValueError> {
+pub fn stored_id(qualifier: &[u8]) -> Result<Option<SecretId>, ValueError> {
     let Some(id) = qualifier.strip_prefix(STORED) else { return Ok(None) };
     let id = Uuid::from_slice(id).map_err(|_| ValueError::Damaged { what: "secret's qualifier" })?;
     Ok(Some(SecretId(id)))
@@ -241,7 +247,7 @@ mod tests {
     use crate::schema::rights::Right;
 
     fn secret() -> Secret {
-        let scope = Scope { dir: DirId(Uuid::from_bytes([5; 16])), rights: Rights::from_iter([Right::Read]) };
+        let scope = TokenScope { dir: DirId(Uuid::from_bytes([5; 16])), rights: Rights::from_iter([Right::Read]) };
         Secret {
             digest: SecretDigest([7; 32]),
             name: "phone".into(),

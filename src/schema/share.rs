@@ -1,4 +1,4 @@
-//! Shares: links for people without an account.
+//! Shares: what people without an account may do by a link.
 //!
 //! A share is a cell of its maker's account row, in the family `share`, and is found by the SHA-256 of its secret as
 //! [sessions and tokens](super::secret) are. A second cell is a [counter](crate::table::counter): the downloads that it has
@@ -68,7 +68,7 @@ pub struct Share {
     pub mode: ShareMode,
     /// When it was made.
     pub created: Timestamp,
-    /// From when on it is not valid.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// None: the link is enough.
     pub password: Option<PasswordHash>,
@@ -97,8 +97,13 @@ impl Share {
         }
     }
 
-    /// Whether its time is over. The number in its counter may have ended it before.
-    pub fn is_over(&self, now: Timestamp) -> bool {
+    /// Whether it has served all its downloads. A share to upload never has: without bytes left it still takes empty files.
+    pub fn is_used_up(&self, used: u64) -> bool {
+        matches!(self.mode, ShareMode::Read { downloads: Some(limit) } if used >= limit)
+    }
+
+    /// Whether its time is over.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 

@@ -14,17 +14,17 @@
 //! sent at once would all be verified.
 //!
 //! - `counts`: the times of wrong passwords, in bounded memory; what happens when that is full
-//! - `proved`: from where a name was right
+//! - `successes`: from where a name was right
 
 mod counts;
-mod proved;
+mod successes;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::auth::sender::{ClientNet, Sender, SentName};
 use counts::{Counts, Rate};
-use proved::Proved;
+use successes::Successes;
 
 const MINUTE: u64 = 60 * 1_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -69,7 +69,7 @@ struct Counted {
     senders: Counts<Sender>,
     nets: Counts<ClientNet>,
     names: Counts<SentName>,
-    proved: Proved,
+    successes: Successes,
 }
 
 /// A password that may be verified. It counts as wrong, unless this is dropped before it turned out to be.
@@ -96,7 +96,7 @@ impl Slowdown {
             senders: Counts::new(sender, senders, pending),
             nets: Counts::new(net, nets, pending),
             names: Counts::new(name, names, pending),
-            proved: Proved::default(),
+            successes: Successes::default(),
         };
         Self(Arc::new(Inner { start: Instant::now(), counted: Mutex::new(counted) }))
     }
@@ -127,7 +127,7 @@ impl Slowdown {
     pub fn renew(&self, sender: &Sender, now: Instant) {
         let mut counted = self.counted();
         let now = self.pass(&mut counted, now);
-        counted.proved.note(sender, now);
+        counted.successes.note(sender, now);
     }
 
     /// The milliseconds from the start to the latest call, which is this one. Calls come a little out of order.
@@ -152,7 +152,7 @@ impl Counted {
     }
 
     fn is_spared(&self, sender: &Sender, now: u64) -> bool {
-        self.proved.is_since(sender, now.checked_sub(self.spared))
+        self.successes.is_since(sender, now.checked_sub(self.spared))
     }
 }
 
@@ -164,7 +164,7 @@ impl Pending {
 
     /// The password was right: it does not count, and its name is spared at its address.
     pub fn right(self) {
-        self.slowdown.counted().proved.note(&self.sender, self.time);
+        self.slowdown.counted().successes.note(&self.sender, self.time);
     }
 }
 

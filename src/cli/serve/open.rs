@@ -113,18 +113,18 @@ async fn open(data: &Path, memory: usize, lock_timeout: Duration) -> Result<Open
     Ok(Opened { rocks, drive, auth, first_user })
 }
 
-/// The secret that makes the first user. With users: ends what has ended by itself.
+/// The secret that makes the first user. With users: removes sessions, tokens and shares that have expired.
 async fn first_user_secret(file: &Path, auth: &Auth) -> Option<FirstUserSecret> {
     let made = match auth.has_users().await {
         Ok(true) => {
             if let Err(error) = remove_first_user_secret(file) {
                 tracing::warn!(file = %file.display(), %error, "the secret of the first user is left over; it has no effect");
             }
-            match auth.remove_ended_secrets().await {
+            match auth.remove_expired_secrets().await {
                 Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "sessions, tokens and links that had ended are removed"),
+                Ok(removed) => tracing::info!(removed, "sessions, tokens and shares that had expired are removed"),
                 Err(error) => {
-                    tracing::warn!(%error, "sessions, tokens and links that have ended are not removed; they have no effect")
+                    tracing::warn!(%error, "sessions, tokens and shares that have expired are not removed; they have no effect")
                 }
             }
             return None;

@@ -19,12 +19,12 @@ mod verify;
 
 use std::sync::Arc;
 
+use super::authorized::stat_in;
 use super::error::{DriveError, Result};
 use super::model::{FilePage, NameQuery, Node, TimeQuery};
 use super::namespace::Namespace;
 use super::namespace::scope::Scope;
 use super::rights::{Look, Sight};
-use super::seen::stat_in;
 use super::settings::TRIES;
 use crate::auth::Requester;
 use crate::schema::index::by_name::{self, NameIndexEntry};

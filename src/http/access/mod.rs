@@ -1,7 +1,7 @@
 //! Whether a request may reach its handler: the one place that every request passes.
 //!
 //! On a drive with users it has to send a valid [`credential`], and its route has to be for its user. Pages of other sites
-//! are refused before that ([`browser`]), whatever the credential. A link is for everyone who has it ([`share`]).
+//! are refused before that ([`browser`]), whatever the credential. The link of a share is for everyone who has it ([`share`]).
 
 mod browser;
 mod credential;
@@ -22,16 +22,16 @@ use crate::auth::{Auth, AuthError, Authority, Credential, Requester};
 pub use browser::challenge;
 use credential::Presented;
 
-/// A request without its body.
+/// The head of a request: all but its body.
 #[derive(Clone, Copy)]
-pub struct Sent<'a> {
+pub struct RequestHead<'a> {
     method: &'a Method,
     uri: &'a Uri,
     headers: &'a HeaderMap,
     extensions: &'a Extensions,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> RequestHead<'a> {
     pub fn of(request: &'a Request) -> Self {
         Self {
             method: request.method(),
@@ -81,12 +81,12 @@ pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
 pub async fn admit(
     app: &App,
     callers: Callers,
-    sent: Sent<'_>,
+    head: RequestHead<'_>,
     note: impl FnOnce(&Credential),
 ) -> Result<Option<Requester>> {
-    let (auth, Sent { method, headers, extensions, .. }) = (&app.auth, sent);
+    let (auth, RequestHead { method, headers, extensions, .. }) = (&app.auth, head);
     if let Callers::Share(wanted) = callers {
-        return share::admit(app, wanted, sent, note).await.map(|share| Some(auth.requester(share)));
+        return share::admit(app, wanted, head, note).await.map(|share| Some(auth.requester(share)));
     }
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Everyone && !is_foreign {

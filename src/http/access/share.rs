@@ -5,12 +5,12 @@
 use std::time::Instant;
 
 use super::credential::{Presented, cookies};
-use super::{Sent, browser};
+use super::{RequestHead, browser};
 use crate::api::path::share_secret;
 use crate::auth::{AuthError, Credential, OpenShare};
 use crate::drive::DriveError;
 use crate::http::app::App;
-use crate::http::callers::ShareUse;
+use crate::http::callers::ShareRoute;
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::client::{address, is_tls};
 use crate::http::response::cookie;
@@ -19,8 +19,13 @@ use crate::schema::share::ShareMode;
 
 /// Finds the share of a request. If it has a password, `Authorization` and the cookie of the share are read for it; no other
 /// credential counts. `note`: gets the share, also if it has ended.
-pub async fn admit(app: &App, wanted: ShareUse, sent: Sent<'_>, note: impl FnOnce(&Credential)) -> Result<Credential> {
-    let Sent { uri, extensions, .. } = sent;
+pub async fn admit(
+    app: &App,
+    wanted: ShareRoute,
+    head: RequestHead<'_>,
+    note: impl FnOnce(&Credential),
+) -> Result<Credential> {
+    let RequestHead { uri, extensions, .. } = head;
     if !app.auth.has_users().await? {
         return Err(Problem::no_share());
     }
@@ -30,34 +35,35 @@ pub async fn admit(app: &App, wanted: ShareUse, sent: Sent<'_>, note: impl FnOnc
     let authority = app.auth.authority(&found).await.map_err(Problem::of_share)?;
     let open = authority.share().ok_or_else(Problem::no_share)?;
     if open.share.password.is_some() {
-        // Who does not know the password does not learn whether there is still what the share is of.
-        if wanted == ShareUse::Enter {
+        // Who does not know the password does not learn whether the target of the share is still there.
+        if wanted == ShareRoute::Enter {
             return Ok(found);
         }
-        check_password(app, (&found, open), sent).await?;
+        check_password(app, (&found, open), head).await?;
     }
-    // Before each route and method: what it is of may be gone, or hidden from its maker.
-    app.drive.for_requester(app.auth.requester(found.clone())).find_shared().await.map_err(|error| match error {
+    // Before each route and method: its target may be gone, or its maker may have lost his rights on it.
+    let drive = app.drive.for_requester(app.auth.requester(found.clone()));
+    drive.find_target(&open.share).await.map_err(|error| match error {
         DriveError::NotFound | DriveError::Unauthorized | DriveError::Forbidden => Problem::no_share(),
         error => error.into(),
     })?;
     if let Some(share) = found.secret()
-        && app.share_uses.is_first(share.id, address(extensions))
+        && app.share_visitors.is_first(share.id, address(extensions))
     {
         Audit::of(&found, extensions).note(AuditEvent::ShareUsed, Some(&share.id.0.to_string()));
     }
     match (open.share.mode, wanted) {
-        (ShareMode::Read { .. }, ShareUse::Upload) => {
+        (ShareMode::Read { .. }, ShareRoute::Upload) => {
             Err(Problem::method("GET, HEAD", "The link is to read by alone."))
         }
-        (ShareMode::Upload { .. }, ShareUse::Read | ShareUse::Nothing) => Err(Problem::no_share()),
+        (ShareMode::Upload { .. }, ShareRoute::Read | ShareRoute::Nothing) => Err(Problem::no_share()),
         _ => Ok(found),
     }
 }
 
 /// Checks that a request has the password of a share: in `Authorization`, with any name, else by the cookie of its form.
-async fn check_password(app: &App, (share, open): (&Credential, &OpenShare), sent: Sent<'_>) -> Result<()> {
-    let Sent { method, headers, extensions, .. } = sent;
+async fn check_password(app: &App, (share, open): (&Credential, &OpenShare), head: RequestHead<'_>) -> Result<()> {
+    let RequestHead { method, headers, extensions, .. } = head;
     let proved = match Presented::in_authorization(headers) {
         Some(Presented::Password { password, .. }) => {
             let login = app.auth.log_in_by_share(share, &password, address(extensions), Instant::now());

@@ -27,7 +27,7 @@ use crate::api::problem::ProblemKind;
 use crate::auth::{Credential, Requester};
 use crate::http::access;
 use crate::http::app::App;
-use crate::http::callers::{Callers, ShareUse};
+use crate::http::callers::{Callers, ShareRoute};
 use crate::http::metrics::InFlight;
 use crate::http::request::client::Client;
 use crate::http::request::{identity, requester};
@@ -166,7 +166,7 @@ fn shows_no_share(pattern: Option<&str>, request: &Request) -> bool {
 fn callers_of(app: &App, pattern: Option<&str>, request: &Request) -> Callers {
     match (share_secret(request.uri().path()), app.callers.of(pattern, request.method())) {
         (None, callers) | (Some(_), callers @ Callers::Share(_)) => callers,
-        (Some(_), _) => Callers::Share(ShareUse::Nothing),
+        (Some(_), _) => Callers::Share(ShareRoute::Nothing),
     }
 }
 
@@ -191,7 +191,7 @@ async fn authorize(
     request.extensions_mut().insert(client);
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
-    let requester = access::admit(app, callers, access::Sent::of(request), note).await?;
+    let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
     if !matches!(callers, Callers::Share(_)) && !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
         return Ok(());
     }
@@ -203,7 +203,7 @@ async fn authorize(
         requester::set(request, requester);
     }
     // Before the body: what cannot be stored need not be sent. The password of a share is not stored.
-    let stores = !request.method().is_safe() && callers != Callers::Share(ShareUse::Enter);
+    let stores = !request.method().is_safe() && callers != Callers::Share(ShareRoute::Enter);
     if stores { Ok(app.drive.writable()?) } else { Ok(()) }
 }
 

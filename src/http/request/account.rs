@@ -58,7 +58,7 @@ pub fn expiry(text: Option<&str>) -> Result<Option<Timestamp>> {
     let expires = text.map(Timestamp::parse).transpose();
     let expires = expires.map_err(|error| Problem::malformed(format!("`expires` is {error}.")))?;
     if expires.is_some_and(|expires| expires <= Timestamp::now()) {
-        return Err(Problem::malformed("`expires` is past: what is made ends in the future, or not by itself."));
+        return Err(Problem::malformed("`expires` is past: what is made expires in the future, or never."));
     }
     Ok(expires)
 }

@@ -27,9 +27,9 @@ pub mod tar;
 
 pub use condition::Preconditions;
 pub use identity::Creator;
-pub use path::Target;
+pub use path::RequestPath;
 pub use query::Params;
-pub use requester::{Proved, drive_of};
+pub use requester::drive_of;
 
 use axum::http::{HeaderMap, HeaderName};
 

@@ -11,15 +11,15 @@ use crate::http::response::problem::{Problem, Result};
 use crate::schema::path::{PATH_BYTES, nfc};
 use crate::schema::{DrivePath, Name, PathError};
 
-/// The path of a request's target below its resource, as in `/v1/fs/a/b.jpg`.
+/// The path of the drive, or of a share, that a request names: in `/v1/fs/a/b.jpg` it is `/a/b.jpg`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestPath {
     pub path: DrivePath,
     /// The path ended with a slash, which means a directory.
     pub directory: bool,
 }
 
-impl<S: Sync> FromRequestParts<S> for Target {
+impl<S: Sync> FromRequestParts<S> for RequestPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
@@ -27,14 +27,14 @@ impl<S: Sync> FromRequestParts<S> for Target {
     }
 }
 
-impl Target {
-    /// The target of a request.
+impl RequestPath {
+    /// That of a request below `/v1/fs/`, or another resource of two names.
     pub fn of(uri: &Uri) -> Result<Self> {
         // "/v1/fs/a/b" -> "", "v1", "fs", "a/b"
         Self::parse(uri.path().splitn(4, '/').nth(3).unwrap_or_default())
     }
 
-    /// The target of a request by a share: `/s/<secret>/fs/a/b`.
+    /// That of a request by a share: `/s/<secret>/fs/a/b`.
     pub fn of_share(uri: &Uri) -> Result<Self> {
         Self::parse(uri.path().splitn(5, '/').nth(4).unwrap_or_default())
     }
@@ -49,7 +49,7 @@ impl Target {
         if !(raw.is_empty() || raw.ends_with('/') || raw.contains('%'))
             && let Ok(path) = DrivePath::parse(&["/", raw].concat())
         {
-            // Most targets: without a text for each name.
+            // Most of them: without a text for each name.
             return Ok(Self { path, directory });
         }
         let texts: Vec<Cow<'_, str>> = raw.split('/').map(decode).collect::<Result<_>>()?;
@@ -91,7 +91,7 @@ mod tests {
     use crate::api::problem::ProblemKind;
 
     fn parsed(raw: &str) -> std::result::Result<(String, bool), ProblemKind> {
-        Target::parse(raw).map(|t| (t.path.to_string(), t.directory)).map_err(|p| p.kind())
+        RequestPath::parse(raw).map(|t| (t.path.to_string(), t.directory)).map_err(|p| p.kind())
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
             let path = DrivePath::parse(text).unwrap();
             let location = api::path::below(api::path::FS, &path, false);
             assert!(location.is_ascii());
-            let target = Target::parse(location.strip_prefix("/v1/fs").unwrap().trim_start_matches('/')).unwrap();
+            let target = RequestPath::parse(location.strip_prefix("/v1/fs").unwrap().trim_start_matches('/')).unwrap();
             assert_eq!(target.path, path);
         }
     }

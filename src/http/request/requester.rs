@@ -21,15 +21,13 @@ pub fn drive_of(app: &App, extensions: &Extensions) -> UserDrive {
     app.drive.for_requester(extensions.get::<Requester>().unwrap_or(&app.nobody).clone())
 }
 
-/// What a request has proved.
-pub struct Proved(pub Credential);
-
-impl FromRequestParts<App> for Proved {
+/// What a request has proved, for its handler; that of nobody on a drive without users.
+impl FromRequestParts<App> for Credential {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let credential = parts.extensions.get::<Requester>().and_then(Requester::credential);
-        Ok(Self(credential.cloned().unwrap_or_else(Credential::nobody)))
+        Ok(credential.cloned().unwrap_or_else(Self::nobody))
     }
 }
 

@@ -65,8 +65,9 @@ impl From<AuthError> for Problem {
             AuthError::TooManyGrants(_) => Self::new(ProblemKind::TooManyGrants, format!("Nothing is given: {error}.")),
             AuthError::TooManyTokens(_) => Self::new(ProblemKind::TooManyTokens, format!("Nothing is made: {error}.")),
             AuthError::TooManyShares(_) => Self::new(ProblemKind::TooManyShares, format!("Nothing is made: {error}.")),
-            AuthError::Outlives => Self::forbidden()
-                .with_detail("A token makes no token that ends after it: leave `expires` out, or give an earlier one."),
+            AuthError::Outlives => Self::forbidden().with_detail(
+                "A token makes no token that expires after it: leave `expires` out, or give an earlier one.",
+            ),
             AuthError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same users: try again."),
             AuthError::Slowed(seconds) => Self::slowed(seconds),
             AuthError::Password(PasswordError::Busy) => {

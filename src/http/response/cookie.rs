@@ -6,7 +6,7 @@ use super::headers;
 use super::problem::Result;
 use crate::auth::SHARE_LOGIN_SECONDS;
 
-/// Seconds after a login at which its session ends, whatever it was used for.
+/// Seconds after a login at which its session expires, whatever it was used for.
 const LONGEST: u32 = 90 * 24 * 60 * 60;
 
 /// Its name. By TLS no other host, and no page without TLS, can set a cookie of this name.

@@ -86,7 +86,7 @@ impl Problem {
         )
     }
 
-    /// 404, the same for a wrong link and for one that has ended.
+    /// 404, the same for a wrong link and for that of a share that has ended, in whatever way.
     pub fn no_share() -> Self {
         Self::new(ProblemKind::NotFound, "There is nothing here: the link is wrong, or it has ended.")
     }

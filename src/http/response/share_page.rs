@@ -66,7 +66,7 @@ pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> R
     page(&body)
 }
 
-/// The page where no share is: the same for a wrong link and for one that has ended.
+/// The page where no share is: the same for a wrong link and for that of a share that has ended, in whatever way.
 pub fn nothing() -> Response {
     let body = "<h1>There is nothing here</h1>\n<p>The link is wrong, or it has ended. Ask whoever sent it for a new one.</p>\n";
     (StatusCode::NOT_FOUND, page(body)).into_response()

@@ -13,7 +13,7 @@ use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
 use crate::auth::Credential;
 use crate::drive::{ListQuery, UserDrive};
 use crate::http::app::App;
-use crate::http::request::{Params, Preconditions, Proved, Target};
+use crate::http::request::{Params, Preconditions, RequestPath};
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{headers, json, share_page, upload_page};
@@ -44,7 +44,7 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
            ("path" = Option<String>, Query, description = "A directory of the share, as `/2026`"),
            ("cursor" = Option<String>, Query, description = "From the link to the next page")),
     responses((status = 200, description = "The page", content_type = "text/html", body = String)))]
-pub async fn page(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn page(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     within_share(page_of((&app, &by), &drive, &uri).await)
 }
 
@@ -82,12 +82,12 @@ async fn page_of((app, by): (&App, &Credential), drive: &UserDrive, uri: &Uri) -
 pub async fn get(
     State(app): State<App>,
     drive: UserDrive,
-    Proved(by): Proved,
+    by: Credential,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let (target, preconditions) = (Target::of_share(&uri)?, Preconditions::parse(&headers)?);
+    let (target, preconditions) = (RequestPath::of_share(&uri)?, Preconditions::parse(&headers)?);
     if target.directory {
         return within_share(list((&app, &drive), &target.path, &uri, &headers).await);
     }

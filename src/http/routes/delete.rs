@@ -4,7 +4,7 @@ use axum::http::{StatusCode, Uri};
 
 use crate::drive::{DriveError, Node, UserDrive};
 use crate::http::request::condition::resolve_condition;
-use crate::http::request::{Params, Preconditions, Target};
+use crate::http::request::{Params, Preconditions, RequestPath};
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
 
@@ -15,7 +15,12 @@ use crate::schema::DrivePath;
            ("If-None-Match" = Option<String>, Header, description = "Delete only another version"),
            ("If-Unmodified-Since" = Option<String>, Header, description = "Delete only a version that is not newer")),
     responses((status = 204, description = "Deleted")))]
-pub async fn delete(drive: UserDrive, target: Target, preconditions: Preconditions, uri: Uri) -> Result<StatusCode> {
+pub async fn delete(
+    drive: UserDrive,
+    target: RequestPath,
+    preconditions: Preconditions,
+    uri: Uri,
+) -> Result<StatusCode> {
     if target.path.is_root() {
         return Err(Problem::method("GET, HEAD, PUT", "The root is always there: remove what is in it."));
     }

@@ -20,7 +20,7 @@ use crate::content::ContentError;
 use crate::drive::{Condition, DriveError, Node, UserDrive};
 use crate::http::app::App;
 use crate::http::request::range;
-use crate::http::request::{Params, Preconditions, Target, drive_of};
+use crate::http::request::{Params, Preconditions, RequestPath, drive_of};
 use crate::http::response::headers;
 use crate::http::response::http_date::HttpDate;
 use crate::http::response::memory;
@@ -44,7 +44,7 @@ struct DownloadRequest<'a> {
 
 /// As [`get`], of the parts of a request.
 pub async fn get_parts(app: App, Parts { method, uri, headers, extensions, .. }: Parts) -> Result<Response> {
-    let target = Target::of(&uri)?;
+    let target = RequestPath::of(&uri)?;
     let preconditions = Preconditions::parse(&headers)?;
     let drive = drive_of(&app, &extensions);
     get(State(app), drive, method, target, preconditions, uri, headers).await
@@ -70,7 +70,7 @@ pub async fn get(
     State(app): State<App>,
     drive: UserDrive,
     method: Method,
-    target: Target,
+    target: RequestPath,
     preconditions: Preconditions,
     uri: Uri,
     headers: HeaderMap,
@@ -82,7 +82,7 @@ pub async fn get(
 /// counted.
 pub async fn serve(
     (app, drive): (&App, &UserDrive),
-    target: &Target,
+    target: &RequestPath,
     (preconditions, headers): (&Preconditions, &HeaderMap),
     (method, uri): (&Method, &Uri),
     counted: Option<&Credential>,

@@ -6,13 +6,13 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::account::{GrantJson, GrantRequest, GrantsJson};
-use crate::auth::{AuthError, DirChain};
+use crate::auth::{AuthError, Credential, DirChain};
 use crate::drive::{DriveError, UserDrive};
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::account::{json_of_users, require_users, rights};
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::path::parse_text;
-use crate::http::request::{Params, Proved};
 use crate::http::response::account::rights_json;
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
@@ -40,7 +40,7 @@ pub async fn chain_of(drive: &UserDrive, path: &DrivePath) -> Result<DirChain> {
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Grants of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of grants", body = GrantsJson)))]
-pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["path", "user", "limit", "cursor"])?;
     let (path, limit) = (params.path("path")?, params.limit()?);
     require_users(&app).await?;
@@ -89,7 +89,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
 pub async fn put(
     State(app): State<App>,
     drive: UserDrive,
-    (Proved(by), audit): (Proved, Audit),
+    (by, audit): (Credential, Audit),
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -119,7 +119,7 @@ pub async fn put(
 pub async fn delete(
     State(app): State<App>,
     drive: UserDrive,
-    (Proved(by), audit): (Proved, Audit),
+    (by, audit): (Credential, Audit),
     uri: Uri,
 ) -> Result<StatusCode> {
     let params = Params::parse(uri.query(), &["path", "user"])?;

@@ -9,14 +9,14 @@ use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri
 use axum::response::Response;
 
 use crate::api::account::{BODY_BYTES, LoginRequest, RightsJson, SessionJson};
-use crate::auth::{AuthError, NewSecret};
+use crate::auth::{AuthError, Credential, NewSecret};
 use crate::drive::UserDrive;
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::account::require_users;
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::json_within;
 use crate::http::request::client::{address, is_tls};
-use crate::http::request::{Params, Proved};
 use crate::http::response::account::{quota_json, rights_json, usage_json};
 use crate::http::response::problem::Result;
 use crate::http::response::{cookie, json};
@@ -25,7 +25,7 @@ use crate::schema::secret::SecretKind;
 /// Who asks, and what he may do
 #[utoipa::path(get, path = "/v1/session", operation_id = "session", tag = "access",
     responses((status = 200, description = "By what was sent", body = SessionJson)))]
-pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     Params::parse(uri.query(), &[])?;
     let authority = app.auth.authority(&by).await?;
     let rights = drive.rights().await?;
@@ -44,7 +44,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
 
 /// Log in
 ///
-/// The session is in a cookie that scripts cannot read. It ends 14 days after its last use, and 90 days after the login.
+/// The session is in a cookie that scripts cannot read. It expires 14 days after its last use, and 90 days after the login.
 #[utoipa::path(post, path = "/v1/session", operation_id = "log_in", tag = "access", request_body = LoginRequest,
     responses((status = 204, description = "Logged in", headers(("Set-Cookie" = String)))))]
 pub async fn log_in(
@@ -78,12 +78,12 @@ pub async fn make(
 
 /// Log out
 ///
-/// Ends the session of the request. With a password or a token there is none, and nothing ends.
+/// Revokes the session of the request. With a password or a token there is none, and nothing is revoked.
 #[utoipa::path(delete, path = "/v1/session", operation_id = "log_out", tag = "access",
     responses((status = 204, description = "Logged out", headers(("Set-Cookie" = String)))))]
 pub async fn log_out(
     State(app): State<App>,
-    Proved(by): Proved,
+    by: Credential,
     extensions: Extensions,
     uri: Uri,
 ) -> Result<(StatusCode, [(HeaderName, HeaderValue); 1])> {
@@ -91,7 +91,7 @@ pub async fn log_out(
     require_users(&app).await?;
     app.auth.require_account(&by).await?;
     if let Some(owner) = by.secret().filter(|owner| owner.kind == SecretKind::Session) {
-        app.auth.end_secret(&by, &owner.user, owner.kind, owner.id).await?;
+        app.auth.revoke(&by, &owner.user, owner.kind, owner.id).await?;
         Audit::of(&by, &extensions).note(AuditEvent::Logout, None);
     }
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::remove(is_tls(&extensions))?)]))

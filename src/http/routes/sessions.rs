@@ -1,16 +1,16 @@
-//! `/v1/sessions`: the logins of a user that have not ended.
+//! `/v1/sessions`: the logins of a user that are still valid.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
-use super::tokens::end;
+use super::tokens::revoke;
 use crate::api::account::{ListedSessionJson, SessionsJson};
-use crate::auth::ListedSecret;
+use crate::auth::{Credential, ListedSecret};
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::account::require_users;
 use crate::http::request::audit::{Audit, AuditEvent};
-use crate::http::request::{Params, Proved};
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::list;
 use crate::http::response::problem::Result;
@@ -22,7 +22,7 @@ use crate::schema::secret::SecretKind;
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Sessions of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of sessions", body = SessionsJson)))]
-pub async fn get(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["user", "limit", "cursor"])?;
     let limit = params.limit()?;
     require_users(&app).await?;
@@ -45,24 +45,24 @@ pub async fn get(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result
     list::response(&page, page.next.as_deref(), &uri)
 }
 
-/// End all sessions of a user
-#[utoipa::path(delete, path = "/v1/sessions", operation_id = "end_sessions", tag = "access",
+/// Revoke all sessions of a user
+#[utoipa::path(delete, path = "/v1/sessions", operation_id = "revoke_sessions", tag = "access",
     params(("user" = Option<String>, Query, description = "Those of another user, by an admin")),
-    responses((status = 204, description = "Ended, that of the request too")))]
-pub async fn delete_all(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
+    responses((status = 204, description = "Revoked, that of the request too")))]
+pub async fn delete_all(State(app): State<App>, by: Credential, audit: Audit, uri: Uri) -> Result<StatusCode> {
     let params = Params::parse(uri.query(), &["user"])?;
     require_users(&app).await?;
     let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
-    app.auth.end_sessions(&by, &owner).await?;
-    audit.note(AuditEvent::SessionsEnded, Some(owner.as_str()));
+    app.auth.revoke_sessions(&by, &owner).await?;
+    audit.note(AuditEvent::SessionsRevoked, Some(owner.as_str()));
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// End a session
-#[utoipa::path(delete, path = "/v1/sessions/{id}", operation_id = "end_session", tag = "access",
+/// Revoke a session
+#[utoipa::path(delete, path = "/v1/sessions/{id}", operation_id = "revoke_session", tag = "access",
     params(("id" = String, Path, description = "Its id, from the list"),
            ("user" = Option<String>, Query, description = "That of another user, by an admin")),
-    responses((status = 204, description = "Ended")))]
-pub async fn delete(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
-    end(&app, &by, &uri, SecretKind::Session, |id| audit.note(AuditEvent::SessionEnded, Some(id))).await
+    responses((status = 204, description = "Revoked")))]
+pub async fn delete(State(app): State<App>, by: Credential, audit: Audit, uri: Uri) -> Result<StatusCode> {
+    revoke(&app, &by, &uri, SecretKind::Session, |id| audit.note(AuditEvent::SessionRevoked, Some(id))).await
 }

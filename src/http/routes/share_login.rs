@@ -12,10 +12,10 @@ use crate::api::account::BODY_BYTES;
 use crate::api::path::{share_link, share_secret};
 use crate::auth::{AuthError, Credential, ShareLogin};
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::form_within;
 use crate::http::request::client::{address, is_tls};
-use crate::http::request::{Params, Proved};
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{cookie, headers, password_form, share_page};
 
@@ -36,7 +36,7 @@ pub fn ask() -> Response {
               (status = 429, description = "The form again: too many were wrong", content_type = "text/html", body = String)))]
 pub async fn log_in(
     State(app): State<App>,
-    Proved(share): Proved,
+    share: Credential,
     extensions: Extensions,
     uri: Uri,
     headers: HeaderMap,

@@ -15,7 +15,7 @@ use crate::http::app::App;
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::body::{check_end, pieces};
 use crate::http::request::path::decode;
-use crate::http::request::{Creator, Params, Target};
+use crate::http::request::{Creator, Params, RequestPath};
 use crate::http::response::json;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
@@ -51,7 +51,7 @@ async fn add(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    let target = Target::of_share(uri)?;
+    let target = RequestPath::of_share(uri)?;
     let name = match target.path.split() {
         Some((parent, name)) if parent.is_root() && !target.directory => name,
         _ => return Err(Problem::malformed("A link to upload by takes files, and no folders: send one name.")),

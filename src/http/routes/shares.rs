@@ -1,20 +1,20 @@
-//! `/v1/shares`: links for people without an account.
+//! `/v1/shares`: what people without an account may do by a link.
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::tokens::end;
+use super::tokens::revoke;
 use crate::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson, UPLOAD_BYTES};
 use crate::api::path::share_link;
-use crate::auth::{AuthError, ListedShare, NewShare, password};
+use crate::auth::{AuthError, Credential, ListedShare, NewShare, password};
 use crate::drive::UserDrive;
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::account::{expiry, json_of_users, require_users, secret_id};
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::path::parse_text;
-use crate::http::request::{Params, Proved};
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{json, list};
@@ -32,7 +32,7 @@ use crate::schema::{DrivePath, Timestamp};
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Shares of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of shares", body = SharesJson)))]
-pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["path", "user", "limit", "cursor"])?;
     let (path, limit) = (params.path("path")?, params.limit()?);
     require_users(&app).await?;
@@ -48,7 +48,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
         None => app.auth.shares(&by, &owner).await?,
     };
     if !authority.is_for_account() {
-        all = seen(&drive, all).await?;
+        all = visible(&drive, all).await?;
     }
     let scope = CursorScope::new("shares").filter(Some(owner.as_str())).filter(params.text("user"));
     let scope = scope.filter(path.as_ref().map(|path| path.as_str()));
@@ -61,8 +61,8 @@ pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, u
     list::response(&page, page.next.as_deref(), &uri)
 }
 
-/// The shares of what the requester sees: a token for one directory has to do with nothing else.
-async fn seen(drive: &UserDrive, all: Vec<ListedShare>) -> Result<Vec<ListedShare>> {
+/// Those of which the requester sees what they are of: a token for one directory has to do with nothing else.
+async fn visible(drive: &UserDrive, all: Vec<ListedShare>) -> Result<Vec<ListedShare>> {
     let targets: Vec<ShareTarget> = all.iter().map(|listed| listed.share.target).collect();
     let paths = drive.share_paths(&targets).await?;
     Ok(all.into_iter().filter(|listed| paths.contains_key(&listed.share.target)).collect())
@@ -92,14 +92,14 @@ fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String
 /// Make a share
 ///
 /// To read a directory with all below it, or a file; or to upload files into a directory, which shows nothing. With a
-/// password, if one is given. It follows a move. It ends when what it is of is deleted or replaced, at `expires`, after so
-/// many downloads, and while its maker has no right to share there, and to do what it is for.
+/// password, if one is given. It follows a move. It ends when it is revoked, expires or is used up, and when what it is of is
+/// deleted or replaced. While its maker has no right to share there, or to do what it is for, its link leads nowhere.
 #[utoipa::path(post, path = "/v1/shares", operation_id = "make_share", tag = "access", request_body = ShareRequest,
     responses((status = 201, description = "Made; `url` is told this once", body = ShareJson)))]
 pub async fn make(
     State(app): State<App>,
     drive: UserDrive,
-    (Proved(by), audit): (Proved, Audit),
+    (by, audit): (Credential, Audit),
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -138,15 +138,15 @@ fn mode(asked: &ShareRequest) -> Result<ShareMode> {
     Err(Problem::malformed(detail))
 }
 
-/// End a share
-#[utoipa::path(delete, path = "/v1/shares/{id}", operation_id = "end_share", tag = "access",
+/// Revoke a share
+#[utoipa::path(delete, path = "/v1/shares/{id}", operation_id = "revoke_share", tag = "access",
     params(("id" = String, Path, description = "Its id, from the list"),
            ("user" = Option<String>, Query, description = "That of another user, by an admin")),
-    responses((status = 204, description = "Ended")))]
+    responses((status = 204, description = "Revoked")))]
 pub async fn delete(
     State(app): State<App>,
     drive: UserDrive,
-    (Proved(by), audit): (Proved, Audit),
+    (by, audit): (Credential, Audit),
     uri: Uri,
 ) -> Result<StatusCode> {
     Params::parse(uri.query(), &["user"])?;
@@ -155,9 +155,9 @@ pub async fn delete(
     if let Some(user) = authority.user().filter(|_| !authority.is_for_account()) {
         let id = secret_id(&uri)?;
         let own = app.auth.shares(&by, user).await?.into_iter().filter(|share| share.id == id).collect();
-        if seen(&drive, own).await?.is_empty() {
+        if visible(&drive, own).await?.is_empty() {
             return Err(AuthError::NotFound.into());
         }
     }
-    end(&app, &by, &uri, SecretKind::Share, |id| audit.note(AuditEvent::ShareEnded, Some(id))).await
+    revoke(&app, &by, &uri, SecretKind::Share, |id| audit.note(AuditEvent::ShareRevoked, Some(id))).await
 }

@@ -10,17 +10,17 @@ use crate::api::account::{TokenJson, TokenRequest, TokensJson};
 use crate::auth::{Credential, ListedSecret, NewSecret, NewToken};
 use crate::drive::UserDrive;
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::account::{expiry, json_of_users, require_users, rights, secret_id, text};
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::path::parse_text;
-use crate::http::request::{Params, Proved};
 use crate::http::response::account::rights_json;
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{json, list};
 use crate::schema::Timestamp;
 use crate::schema::rights::Rights;
-use crate::schema::secret::{Scope, SecretKind};
+use crate::schema::secret::{SecretKind, TokenScope};
 
 /// The tokens of a user
 #[utoipa::path(get, path = "/v1/tokens", operation_id = "tokens", tag = "access",
@@ -28,7 +28,7 @@ use crate::schema::secret::{Scope, SecretKind};
            ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Tokens of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of tokens", body = TokensJson)))]
-pub async fn get(State(app): State<App>, drive: UserDrive, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["user", "limit", "cursor"])?;
     let limit = params.limit()?;
     require_users(&app).await?;
@@ -67,7 +67,7 @@ fn token_json(token: &ListedSecret, path: Option<String>, secret: Option<String>
 pub async fn make(
     State(app): State<App>,
     drive: UserDrive,
-    (Proved(by), audit): (Proved, Audit),
+    (by, audit): (Credential, Audit),
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -85,7 +85,7 @@ pub async fn make(
         Some(path) => {
             let chain = chain_of(&drive, path).await?;
             let (_, dir) = chain.last().ok_or_else(|| Problem::internal(&"a path without directories"))?;
-            Some(Scope { dir: *dir, rights: rights.unwrap_or(Rights::ALL) })
+            Some(TokenScope { dir: *dir, rights: rights.unwrap_or(Rights::ALL) })
         }
     };
     let made = app.auth.make_token(&by, NewToken { name: name.clone(), expires, scope }).await?;
@@ -96,17 +96,17 @@ pub async fn make(
     Ok((StatusCode::CREATED, json::json(&token_json(&token, path, Some(text)))?).into_response())
 }
 
-/// End a token
-#[utoipa::path(delete, path = "/v1/tokens/{id}", operation_id = "end_token", tag = "access",
+/// Revoke a token
+#[utoipa::path(delete, path = "/v1/tokens/{id}", operation_id = "revoke_token", tag = "access",
     params(("id" = String, Path, description = "Its id, from the list"),
            ("user" = Option<String>, Query, description = "That of another user, by an admin")),
-    responses((status = 204, description = "Ended")))]
-pub async fn delete(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
-    end(&app, &by, &uri, SecretKind::Token, |id| audit.note(AuditEvent::TokenEnded, Some(id))).await
+    responses((status = 204, description = "Revoked")))]
+pub async fn delete(State(app): State<App>, by: Credential, audit: Audit, uri: Uri) -> Result<StatusCode> {
+    revoke(&app, &by, &uri, SecretKind::Token, |id| audit.note(AuditEvent::TokenRevoked, Some(id))).await
 }
 
-/// Ends the session, token or share that a target names. `note`: gets its id.
-pub async fn end(
+/// Revokes the session, token or share whose id is in the path of a request. `note`: gets that id.
+pub async fn revoke(
     app: &App,
     by: &Credential,
     uri: &Uri,
@@ -117,7 +117,7 @@ pub async fn end(
     require_users(app).await?;
     let owner = app.auth.owner_of_secrets(by, params.text("user")).await?;
     let id = secret_id(uri)?;
-    app.auth.end_secret(by, &owner, kind, id).await?;
+    app.auth.revoke(by, &owner, kind, id).await?;
     note(&id.0.to_string());
     Ok(StatusCode::NO_CONTENT)
 }

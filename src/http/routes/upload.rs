@@ -15,7 +15,7 @@ use crate::http::media_type;
 use crate::http::request::body::{check_end, declared, pieces, refuse_any, refuse_coding};
 use crate::http::request::condition::resolve_condition;
 use crate::http::request::digest::Digests;
-use crate::http::request::{Creator, Params, Preconditions, Target, single_header};
+use crate::http::request::{Creator, Params, Preconditions, RequestPath, single_header};
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::written::write_response;
 use crate::http::routes::unpack;
@@ -45,7 +45,7 @@ const TYPE_BYTES: usize = 255;
 pub async fn put(
     State(app): State<App>,
     drive: UserDrive,
-    target: Target,
+    target: RequestPath,
     (creator, preconditions): (Creator, Preconditions),
     (uri, version): (Uri, Version),
     headers: HeaderMap,

@@ -11,16 +11,16 @@ use axum::response::{IntoResponse, Response};
 use crate::api::account::{BODY_BYTES, HOMES, NewUserRequest, UserChangeRequest, UserJson, UsersJson};
 use crate::api::path;
 use crate::api::problem::ProblemKind;
-use crate::auth::{NewUser, OldPassword, QuotaChange, UserChange};
+use crate::auth::{Credential, NewUser, OldPassword, QuotaChange, UserChange};
 use crate::drive::{DriveError, Home, UserDrive};
 use crate::http::app::App;
+use crate::http::request::Params;
 use crate::http::request::account::{json_of_users, last_part, require_users, text};
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
 use crate::http::request::body::json_within;
 use crate::http::request::client::address;
 use crate::http::request::host::Local;
 use crate::http::request::path::parse_text;
-use crate::http::request::{Params, Proved};
 use crate::http::response::account::user_json;
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
@@ -32,7 +32,7 @@ use crate::schema::account::Quota;
     params(("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Users of a page; 1000 unless told"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of users", body = UsersJson)))]
-pub async fn get(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["limit", "cursor"])?;
     let limit = params.limit()?;
     require_users(&app).await?;
@@ -53,7 +53,7 @@ pub async fn get(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result
 pub async fn make(
     State(app): State<App>,
     drive: UserDrive,
-    (Proved(by), Local(is_local), audit): (Proved, Local, Audit),
+    (by, Local(is_local), audit): (Credential, Local, Audit),
     uri: Uri,
     headers: HeaderMap,
     body: Body,
@@ -114,7 +114,7 @@ fn no_home(error: DriveError) -> Problem {
 #[utoipa::path(get, path = "/v1/users/{name}", operation_id = "user", tag = "access",
     params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
     responses((status = 200, description = "The user", body = UserJson)))]
-pub async fn get_one(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Result<Response> {
+pub async fn get_one(State(app): State<App>, by: Credential, uri: Uri) -> Result<Response> {
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
     json::json(&user_json(&app.auth.user(&by, &last_part(&uri)?).await?))
@@ -129,7 +129,7 @@ pub async fn get_one(State(app): State<App>, Proved(by): Proved, uri: Uri) -> Re
     responses((status = 200, description = "Changed", body = UserJson)))]
 pub async fn change(
     State(app): State<App>,
-    (Proved(by), audit): (Proved, Audit),
+    (by, audit): (Credential, Audit),
     extensions: Extensions,
     uri: Uri,
     headers: HeaderMap,
@@ -165,7 +165,7 @@ pub async fn change(
 #[utoipa::path(delete, path = "/v1/users/{name}", operation_id = "remove_user", tag = "access",
     params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
     responses((status = 204, description = "Removed")))]
-pub async fn remove(State(app): State<App>, Proved(by): Proved, audit: Audit, uri: Uri) -> Result<StatusCode> {
+pub async fn remove(State(app): State<App>, by: Credential, audit: Audit, uri: Uri) -> Result<StatusCode> {
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
     let name = last_part(&uri)?;

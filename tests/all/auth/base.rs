@@ -8,7 +8,7 @@ use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::rights::Right::{self, Read, Share, Write};
-use rowdrive::schema::secret::Scope;
+use rowdrive::schema::secret::TokenScope;
 use rowdrive::table::Tables;
 
 use super::fixture::{World, now, path, rights};
@@ -73,7 +73,7 @@ impl Base {
         world.give(&admin, "/t", "max", &[Write, Share]).await;
         world.give(&max, "/t", "tom", &[Write]).await;
         let (_, dir) = *world.chain("/a/c").await.last().unwrap();
-        let scope = Some(Scope { dir, rights: rights(&[Read]) });
+        let scope = Some(TokenScope { dir, rights: rights(&[Read]) });
         let token = world.token(&tom, NewToken { scope, ..NewToken::default() }).await;
         world.drive.close().await;
         Self { store: (*memory).clone(), admin, tom, eva, token }

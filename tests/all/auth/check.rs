@@ -169,13 +169,13 @@ async fn each_wrong_counter(world: &World, admin: &Credential) {
     }
     assert!(world.is_valid(&limited[2]).await);
     let owner = limited[2].secret().unwrap();
-    world.auth.end_secret(admin, &owner.user, owner.kind, owner.id).await.unwrap();
+    world.auth.revoke(admin, &owner.user, owner.kind, owner.id).await.unwrap();
     finds(world, "a share that was ended", &[], true).await;
     write(world, account::TABLE, row, set(counter(&limited[2]), &[0; 8])).await;
     finds(world, "a counter without its share", &[AccountDiffers], true).await;
     for credential in &limited[..2] {
         let owner = credential.secret().unwrap();
-        world.auth.end_secret(admin, &owner.user, owner.kind, owner.id).await.unwrap();
+        world.auth.revoke(admin, &owner.user, owner.kind, owner.id).await.unwrap();
     }
 }
 

@@ -4,7 +4,7 @@ use rowdrive::auth::{AuthError, NewToken, UserChange};
 use rowdrive::drive::{DriveError, ListQuery};
 use rowdrive::schema::DirId;
 use rowdrive::schema::rights::Right::{self, Read, Share, Write};
-use rowdrive::schema::secret::Scope;
+use rowdrive::schema::secret::TokenScope;
 
 use super::fixture::{World, grantee, new_user, path, rights};
 use crate::drive::fixture::run;
@@ -140,7 +140,7 @@ pub async fn a_token_narrows(world: World) {
     let tom = world.user(&admin, "tom").await;
     let dir = world.mkdir("/a/x").await;
     world.give(&admin, "/a", "tom", &[Read]).await;
-    let scope = Some(Scope { dir, rights: rights(&[Write]) });
+    let scope = Some(TokenScope { dir, rights: rights(&[Write]) });
     let of_admin = world.token(&admin, NewToken { scope, ..NewToken::default() }).await;
     let of_tom = world.token(&tom, NewToken { scope, ..NewToken::default() }).await;
     let has = async |token, dir, right| world.may(token, dir, right).await;
@@ -175,7 +175,7 @@ pub async fn a_commit_is_refused_once_the_right_has_ended(world: World) {
             0 => world.auth.delete_grant(&admin, &chain, &grantee("tom")).await.unwrap(),
             1 => {
                 let owner = by.secret().unwrap();
-                world.auth.end_secret(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
+                world.auth.revoke(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
                 assert!(world.commits(&other).await, "another credential");
             }
             2 => world.give(&admin, "/a", "tom", &[Read]).await,
@@ -283,7 +283,7 @@ pub async fn only_what_leads_to_a_right_is_seen(world: World) {
     let seen = ways(&tom).await;
     assert!(!seen.is_way(b) && !seen.shows(root, b) && seen.shows(root, a));
     // A token sees nothing above its directory.
-    let scope = Some(Scope { dir: x, rights: rights(&[Read]) });
+    let scope = Some(TokenScope { dir: x, rights: rights(&[Read]) });
     let seen = ways(&world.token(&tom, NewToken { scope, ..NewToken::default() }).await).await;
     assert!(seen.shows(x, y) && ![root, a, c].into_iter().any(|dir| seen.is_way(dir)));
 }

@@ -173,7 +173,7 @@ async fn who_is_disabled_learns_nothing_more_of_his_sessions() {
     let owner = made.credential.secret().unwrap().clone();
     let change: Run<_> = Box::new(move |auth| {
         let (login, owner) = (login.clone(), owner.clone());
-        Box::pin(async move { auth.end_secret(&login, &owner.user, owner.kind, owner.id).await })
+        Box::pin(async move { auth.revoke(&login, &owner.user, owner.kind, owner.id).await })
     });
     let disable = UserChange { disabled: Some(true), ..UserChange::default() };
     at_every_call(&store, change, changes(admin, "tom", disable), async |_: Auth, done: Result<(), AuthError>| {

@@ -99,10 +99,10 @@ pub async fn a_secret_that_was_ended_is_not_valid(world: World) {
     let names: Vec<_> = world.auth.secrets(&admin, &me, SecretKind::Token).await.unwrap();
     assert_eq!(names.iter().filter(|listed| listed.name == "phone" && listed.id == token.id).count(), 1);
     assert_eq!(names.len(), 2);
-    world.auth.end_secret(&admin, &me, SecretKind::Token, token.id).await.unwrap();
+    world.auth.revoke(&admin, &me, SecretKind::Token, token.id).await.unwrap();
     assert!(matches!(world.auth.find_secret(&token.text).await, Err(AuthError::Unauthorized)));
     assert!(!world.is_valid(&token.credential).await);
-    let again = world.auth.end_secret(&admin, &me, SecretKind::Token, token.id).await;
+    let again = world.auth.revoke(&admin, &me, SecretKind::Token, token.id).await;
     assert!(matches!(again, Err(AuthError::NotFound)), "{again:?}");
     assert!(world.is_valid(&short.credential).await);
     pass_days(1);
@@ -118,12 +118,12 @@ pub async fn secrets_are_those_of_their_user(world: World) {
         assert!(matches!(world.auth.secrets(&eva, &user("tom"), kind).await, Err(AuthError::Forbidden)));
         assert_eq!(world.auth.secrets(&admin, &user("tom"), kind).await.unwrap().len(), 1);
     }
-    let refused = world.auth.end_secret(&eva, &user("tom"), SecretKind::Token, token.id).await;
+    let refused = world.auth.revoke(&eva, &user("tom"), SecretKind::Token, token.id).await;
     assert!(matches!(refused, Err(AuthError::Forbidden)), "{refused:?}");
-    let foreign = world.auth.end_secret(&eva, &user("eva"), SecretKind::Token, token.id).await;
+    let foreign = world.auth.revoke(&eva, &user("eva"), SecretKind::Token, token.id).await;
     assert!(matches!(foreign, Err(AuthError::NotFound)), "{foreign:?}");
     assert!(world.is_valid(&token.credential).await);
-    world.auth.end_secret(&admin, &user("tom"), SecretKind::Token, token.id).await.unwrap();
+    world.auth.revoke(&admin, &user("tom"), SecretKind::Token, token.id).await.unwrap();
     assert!(!world.is_valid(&token.credential).await && world.is_valid(&tom).await);
 }
 
@@ -166,7 +166,7 @@ pub async fn a_user_has_at_most_a_hundred_sessions_and_tokens(world: World) {
     assert!(world.is_valid(&session.credential).await && world.is_valid(&kept.unwrap().credential).await);
     assert_eq!(entries(&world.tables).await, 1 + 1 + 1, "what had ended has left");
     pass_days(1);
-    assert_eq!(world.auth.remove_ended_secrets().await.unwrap(), 2);
+    assert_eq!(world.auth.remove_expired_secrets().await.unwrap(), 2);
     assert_eq!((entries(&world.tables).await, world.is_valid(&session.credential).await), (1, true));
     assert!(world.check(false).await.1.is_empty());
 }

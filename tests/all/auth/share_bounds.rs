@@ -7,7 +7,7 @@ use super::fixture::{World, memory, pass_days, rocks};
 use super::secrets::entries;
 
 #[tokio::test]
-async fn a_user_has_a_thousand_shares_and_those_that_have_ended_leave() {
+async fn a_user_has_a_thousand_shares_and_those_that_have_expired_leave() {
     for store in [memory(), rocks()] {
         bound(World::new(store).await).await;
     }
@@ -26,17 +26,17 @@ async fn bound(world: World) {
     let refused = |made: &&Result<_, _>| matches!(made, Err(AuthError::TooManyShares(1_000)));
     assert_eq!((made.iter().filter(|made| made.is_ok()).count(), made.iter().filter(refused).count()), (2, 2));
     assert_eq!(entries(&world.tables).await, before + 1_000, "no more is stored than is valid");
-    // What has served its last download makes room for one.
+    // One that is used up makes room for another.
     world.auth.count_download(&world.auth.find_share(&once.text).await.unwrap()).await.unwrap();
-    assert_eq!(world.auth.remove_ended_secrets().await.unwrap(), 0, "that download may be under way");
+    assert_eq!(world.auth.remove_expired_secrets().await.unwrap(), 0, "that download may be under way");
     world.share(&admin, "/photos", (None, None)).await.unwrap();
     assert!(world.auth.find_share(&once.text).await.is_err());
     assert!(world.share(&admin, "/photos", (None, None)).await.is_err());
     pass_days(1);
-    // Those of which the time is over leave with the next one, in steps, or at a start.
+    // Those that have expired leave with the next one, in steps, or at a start.
     world.share(&admin, "/photos", (None, None)).await.unwrap();
     assert_eq!(entries(&world.tables).await, before + 1_000 - 500 + 1);
-    assert_eq!(world.auth.remove_ended_secrets().await.unwrap(), 499);
+    assert_eq!(world.auth.remove_expired_secrets().await.unwrap(), 499);
     assert_eq!(entries(&world.tables).await, before + 2);
     assert!(world.check(false).await.1.is_empty());
 }

@@ -118,7 +118,7 @@ async fn act(admin: &Credential, share: &Credential, auth: &Auth, drive: &Drive,
         }
         Rival::End => {
             let SecretOwner { user, kind, id } = share.secret().unwrap();
-            auth.end_secret(admin, user, *kind, *id).await.unwrap();
+            auth.revoke(admin, user, *kind, *id).await.unwrap();
         }
         _ => {}
     }

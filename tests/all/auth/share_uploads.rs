@@ -381,7 +381,7 @@ async fn act(base: &Base, auth: &Auth, drive: &Drive, rival: Rival) -> bool {
         }
         Rival::End => {
             let SecretOwner { user, kind, id } = base.share.secret().unwrap();
-            auth.end_secret(&base.admin, user, *kind, *id).await.unwrap();
+            auth.revoke(&base.admin, user, *kind, *id).await.unwrap();
         }
         Rival::Same => is_done = add(&by_share, "new", 10).await.is_ok(),
         Rival::Spend => is_done = add(&by_share, "spent", 11).await.is_ok(),

@@ -82,7 +82,7 @@ async fn a_download_breaks_off_within_seconds_of_the_end_of_its_right() {
     let (by_token, by_session) = (begun(&token, "/a/b/f").await, begun(&tom, "/a/b/f").await);
     let soon = begun(&tom, "/a/b/f").await;
     let owner = token.secret().unwrap();
-    world.auth.end_secret(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
+    world.auth.revoke(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
     let to_tom = world.auth.grantee("tom").await.unwrap();
     world.auth.delete_grant(&admin, &world.chain("/a").await, &to_tom).await.unwrap();
     pass(4).await;
@@ -126,7 +126,7 @@ async fn a_download_by_a_share_breaks_off_with_the_share_but_not_by_its_count() 
         assert!(matches!(drive(&once).stat(&path("/f")).await, Err(DriveError::Unauthorized)));
         assert!(world.auth.count_download(&once).await.is_err());
         let owner = ended.secret().unwrap();
-        world.auth.end_secret(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
+        world.auth.revoke(&admin, &owner.user, owner.kind, owner.id).await.unwrap();
         pass(6).await;
         assert!(rest(last).await.unwrap() > SIZE / 2, "{at}");
         assert_eq!(rest(broken).await, Err("401"), "{at}");

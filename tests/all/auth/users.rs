@@ -4,7 +4,7 @@ use rowdrive::auth::{AuthError, NewToken, NewUser, QuotaChange, UserChange};
 use rowdrive::drive::{DriveError, Home};
 use rowdrive::schema::account::{self, Quota, Usage};
 use rowdrive::schema::rights::Right;
-use rowdrive::schema::secret::Scope;
+use rowdrive::schema::secret::TokenScope;
 use rowdrive::table::{Change, Check, Column, ConditionalRow, Plan};
 
 use super::fixture::{ADMIN, PASSWORD, World, grantee, log_in, new_user, old_password, path, rights, user};
@@ -190,7 +190,7 @@ pub async fn users_change_themselves_only_within_limits(world: World) {
 pub async fn a_token_for_a_directory_changes_no_account(world: World) {
     let admin = world.admin().await;
     let dir = world.mkdir("/a").await;
-    let scope = Some(Scope { dir, rights: rights(&[Right::Write]) });
+    let scope = Some(TokenScope { dir, rights: rights(&[Right::Write]) });
     let token = world.token(&admin, NewToken { scope, ..NewToken::default() }).await;
     assert!(!world.auth.authority(&token).await.unwrap().is_admin());
     assert!(matches!(world.auth.add_user(&token, new_user("tom")).await, Err(AuthError::Forbidden)));

@@ -12,7 +12,7 @@ use rowdrive::drive::{
     Condition, Drive, DriveError, Home, ListQuery, Node, PutOptions, UserDrive, Written, whole_body,
 };
 use rowdrive::schema::rights::Rights;
-use rowdrive::schema::secret::Scope;
+use rowdrive::schema::secret::TokenScope;
 use rowdrive::schema::share::{ShareMode, ShareTarget};
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
 
@@ -150,7 +150,7 @@ impl Client {
         let scope = match scope {
             None => None,
             Some((path, rights)) => match self.find(&by, path).await {
-                Some(place) => Some(Scope { dir: place.dir, rights }),
+                Some(place) => Some(TokenScope { dir: place.dir, rights }),
                 None => return,
             },
         };
@@ -380,7 +380,7 @@ async fn perform_on_accounts(world: &World, by: &Credential, asked: &Asked) -> R
             let new = NewShare { target: *target, mode, expires: *expires, password: None };
             auth.make_share(by, &place.chain, new).await.map(|(made, _)| note_secret(world, made.credential))
         }
-        Asked::End(owner) => auth.end_secret(by, &owner.user, owner.kind, owner.id).await.map(done),
+        Asked::End(owner) => auth.revoke(by, &owner.user, owner.kind, owner.id).await.map(done),
         other => panic!("{other:?}"),
     };
     made.map_err(refused_by_auth)

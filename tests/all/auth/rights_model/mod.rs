@@ -179,7 +179,7 @@ impl Run {
         let mut ended: Vec<Credential> = many.collect();
         ended.extend(shares.iter().skip(KEPT).cloned());
         for secret in ended.iter().filter_map(Credential::secret) {
-            match self.world.auth.end_secret(&self.admin, &secret.user, secret.kind, secret.id).await {
+            match self.world.auth.revoke(&self.admin, &secret.user, secret.kind, secret.id).await {
                 // Its user was removed.
                 Ok(()) | Err(AuthError::NotFound) => {}
                 Err(error) => panic!("{error:?}"),

@@ -9,7 +9,7 @@ use rowdrive::auth::{Credential, DirChain};
 use rowdrive::schema::account::Grantee;
 use rowdrive::schema::ids::SecretId;
 use rowdrive::schema::rights::Rights;
-use rowdrive::schema::secret::{Scope, SecretKind, SecretOwner};
+use rowdrive::schema::secret::{SecretKind, SecretOwner, TokenScope};
 use rowdrive::schema::share::ShareTarget;
 use rowdrive::schema::user_name::UserName;
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
@@ -62,7 +62,7 @@ pub enum Asked {
     /// With true his home has to be a new directory.
     AddUser(UserName, DrivePath, bool),
     MakeSession,
-    MakeToken(Option<Scope>, Option<Timestamp>),
+    MakeToken(Option<TokenScope>, Option<Timestamp>),
     /// `Place`: the directory itself, or that of the file.
     MakeShare(Place, ShareTarget, Option<Timestamp>),
     End(SecretOwner),

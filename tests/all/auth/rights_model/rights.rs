@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rowdrive::auth::Credential;
 use rowdrive::schema::grant::Giver;
 use rowdrive::schema::rights::{Right, Rights};
-use rowdrive::schema::secret::{Scope, SecretKind};
+use rowdrive::schema::secret::{SecretKind, TokenScope};
 use rowdrive::schema::share::ShareTarget;
 use rowdrive::schema::user_name::UserName;
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
@@ -18,7 +18,7 @@ pub struct Asker<'a> {
     pub state: &'a State,
     pub name: &'a UserName,
     is_admin: bool,
-    scope: Option<Scope>,
+    scope: Option<TokenScope>,
     /// What the share is of by which a stranger asks.
     target: Option<ShareTarget>,
     /// When his token ends.
@@ -41,7 +41,7 @@ impl<'a> Asker<'a> {
         asker.target = held.target;
         asker.token_end = held.expires.filter(|_| held.kind == SecretKind::Token);
         if let Some(ShareTarget::Dir(dir)) = held.target {
-            asker.scope = Some(Scope { dir, rights: Rights::from_iter([Right::Read]) });
+            asker.scope = Some(TokenScope { dir, rights: Rights::from_iter([Right::Read]) });
         }
         Some(asker)
     }

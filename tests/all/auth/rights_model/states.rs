@@ -8,7 +8,7 @@ use rowdrive::schema::dir::{self, DirEntry, FileEntry, RowLock};
 use rowdrive::schema::grant::Giver;
 use rowdrive::schema::ids::SecretId;
 use rowdrive::schema::rights::Rights;
-use rowdrive::schema::secret::{self, Scope, SecretKind};
+use rowdrive::schema::secret::{self, SecretKind, TokenScope};
 use rowdrive::schema::share::{self, ShareTarget};
 use rowdrive::schema::subtree_op::{self, Phase};
 use rowdrive::schema::user_name::UserName;
@@ -48,7 +48,7 @@ pub struct Tree {
 pub struct Held {
     pub kind: SecretKind,
     /// Of a token for one directory.
-    pub scope: Option<Scope>,
+    pub scope: Option<TokenScope>,
     /// Of a share.
     pub target: Option<ShareTarget>,
     pub expires: Option<Timestamp>,

@@ -9,7 +9,7 @@ use rowdrive::auth::{Credential, DirChain, NewShare, NewToken, NewUser, UserChan
 use rowdrive::drive::Node;
 use rowdrive::schema::account::Quota;
 use rowdrive::schema::rights::Right;
-use rowdrive::schema::secret::Scope;
+use rowdrive::schema::secret::TokenScope;
 use rowdrive::schema::share::{ShareMode, ShareTarget};
 use rowdrive::schema::{DirId, DrivePath, Timestamp};
 
@@ -99,7 +99,7 @@ impl World {
         let auth = &self.app.auth;
         let tom = log_in(auth, "tom", PASSWORD).await.unwrap();
         let eva = log_in(auth, "eva", PASSWORD).await.unwrap();
-        let scope = |dir, rights: &[Right]| Some(Scope { dir, rights: rights.iter().copied().collect() });
+        let scope = |dir, rights: &[Right]| Some(TokenScope { dir, rights: rights.iter().copied().collect() });
         let below = scope(self.dir("/d/c").await, &[Right::Read]);
         let root = scope(DirId::ROOT, &[Right::Read, Right::Write, Right::Share]);
         let past = Some(Timestamp::from_ms(1));
@@ -112,7 +112,7 @@ impl World {
         let expired = token(&self.admin, NewToken { expires: past, ..NewToken::default() }).await.text;
         let ended = token(&self.admin, NewToken::default()).await;
         let owner = ended.credential.secret().unwrap();
-        auth.end_secret(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
+        auth.revoke(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
         let bearer = |text: &str| ("authorization", format!("Bearer {text}"));
         let sent = [
             ("token of a user", bearer(&of_user)),
@@ -141,7 +141,7 @@ impl World {
         let (upload, _) = auth.make_share(&self.admin, &chain, upload).await.unwrap();
         let (ended, _) = auth.make_share(&self.admin, &chain, new).await.unwrap();
         let owner = ended.credential.secret().unwrap();
-        auth.end_secret(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
+        auth.revoke(&self.admin, &owner.user, owner.kind, owner.id).await.unwrap();
         (self.share, self.locked_share) = (share.text, locked.text);
         (self.upload_share, self.ended_share) = (upload.text, ended.text);
     }

@@ -5,6 +5,7 @@ mod quota_kills;
 mod quotas;
 mod sessions;
 mod share_kills;
+mod share_links;
 mod share_passwords;
 mod share_uploads;
 mod shares;

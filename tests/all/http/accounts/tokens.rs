@@ -1,4 +1,4 @@
-//! Tokens: made, used, ended.
+//! Tokens: made, used, revoked.
 
 use serde_json::{Value, json};
 

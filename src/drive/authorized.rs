@@ -1,4 +1,4 @@
-//! Lookups and lists as a requester sees them.
+//! Lookups, lists and content of what a requester may read: the rest is as if it were missing.
 
 use bytes::Bytes;
 

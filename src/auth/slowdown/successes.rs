@@ -12,9 +12,9 @@ const NETS: usize = 16;
 /// The times of right passwords, in bounded memory. Only who knows the password of a name adds to it, and then to the
 /// addresses of this name alone.
 #[derive(Debug, Default)]
-pub struct Proved(HashMap<SentName, VecDeque<(ClientNet, u64)>>);
+pub struct Successes(HashMap<SentName, VecDeque<(ClientNet, u64)>>);
 
-impl Proved {
+impl Successes {
     /// Whether the name was right from this address after a time; none: ever.
     pub fn is_since(&self, sender: &Sender, time: Option<u64>) -> bool {
         let mut nets = self.0.get(&sender.name).into_iter().flatten();
@@ -51,19 +51,19 @@ mod tests {
 
     #[test]
     fn the_oldest_is_lost_first() {
-        let mut proved = Proved::default();
-        proved.note(&sender(0, 0), 5);
-        assert!(proved.is_since(&sender(0, 0), Some(4)) && !proved.is_since(&sender(0, 0), Some(5)));
-        assert!(!proved.is_since(&sender(0, 1), Some(4)) && !proved.is_since(&sender(1, 0), Some(4)));
-        (1..40).for_each(|net| proved.note(&sender(1, net), 6));
-        assert_eq!(proved.0[&sender(1, 0).name].len(), NETS);
-        assert!(proved.is_since(&sender(0, 0), Some(4)), "another name takes no room of this one");
-        assert!(proved.is_since(&sender(1, 39), Some(5)) && !proved.is_since(&sender(1, 1), Some(5)));
-        proved.note(&sender(1, 30), 7);
-        proved.note(&sender(1, 30), 3);
-        assert_eq!(proved.0[&sender(1, 0).name].len(), NETS);
-        (2..=NAMES).for_each(|name| proved.note(&sender(name, 0), 8));
-        assert_eq!(proved.0.len(), NAMES);
-        assert!(!proved.is_since(&sender(0, 0), Some(0)) && proved.is_since(&sender(1, 30), Some(6)));
+        let mut successes = Successes::default();
+        successes.note(&sender(0, 0), 5);
+        assert!(successes.is_since(&sender(0, 0), Some(4)) && !successes.is_since(&sender(0, 0), Some(5)));
+        assert!(!successes.is_since(&sender(0, 1), Some(4)) && !successes.is_since(&sender(1, 0), Some(4)));
+        (1..40).for_each(|net| successes.note(&sender(1, net), 6));
+        assert_eq!(successes.0[&sender(1, 0).name].len(), NETS);
+        assert!(successes.is_since(&sender(0, 0), Some(4)), "another name takes no room of this one");
+        assert!(successes.is_since(&sender(1, 39), Some(5)) && !successes.is_since(&sender(1, 1), Some(5)));
+        successes.note(&sender(1, 30), 7);
+        successes.note(&sender(1, 30), 3);
+        assert_eq!(successes.0[&sender(1, 0).name].len(), NETS);
+        (2..=NAMES).for_each(|name| successes.note(&sender(name, 0), 8));
+        assert_eq!(successes.0.len(), NAMES);
+        assert!(!successes.is_since(&sender(0, 0), Some(0)) && successes.is_since(&sender(1, 30), Some(6)));
     }
 }
