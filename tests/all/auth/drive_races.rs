@@ -249,6 +249,40 @@ async fn no_refusal_tells_what_came_after_the_end_of_a_right() {
     races(&["rmdir /a/e", "delete /a/e/secret"], &[Rival::Fill]).await;
 }
 
+/// The copy of a directory has many plans: what was copied before the end of the right stays. It has nothing that came
+/// after that, and its answer does not say that it has all.
+#[tokio::test]
+async fn no_copy_of_a_directory_has_what_came_after_the_end_of_a_right() {
+    let base = Arc::new(Base::new().await);
+    let mut refused = 0;
+    for call in 1.. {
+        let case = base.case().await;
+        let (store, done) = (case.fixture.store.clone(), Arc::new(Mutex::new(false)));
+        let (auth, watcher, seen, by) = (case.rival.clone(), case.fixture.watcher.clone(), done.clone(), base.clone());
+        store.once_before_call(store.calls() + call, move || async move {
+            auth.delete_grant(&by.admin, &chain(&watcher, "/a").await, &grantee("tom")).await.unwrap();
+            for op in [Op::Mkdir("/a/secret"), Op::Mkdir("/a/c/secret"), Op::Put("/a/e/secret", 45)] {
+                run(&watcher, op).await.unwrap();
+            }
+            *seen.lock().unwrap() = true;
+        });
+        let answer = ask(&case.drive(&base.tom), "copy /a /t/a").await;
+        if !*done.lock().unwrap() {
+            break;
+        }
+        let mut copied = String::new();
+        for asked in ["list /t", "list /t/a", "list /t/a/c", "list /t/a/e"] {
+            copied += &[&ask(&case.fixture.watcher.unrestricted(), asked).await, " "].concat();
+        }
+        let is_whole = ["/t/a/e", "/t/a/f", "/t/a/c/g", "/t/a/c/h"].iter().all(|at| copied.contains(at));
+        let title = format!("before call {call}: {answer}, {copied}");
+        assert!(!copied.contains("secret") && ["ok", "404"].contains(&answer.as_str()), "{title}");
+        assert!(is_whole || answer != "ok", "{title}");
+        refused += usize::from(answer != "ok");
+    }
+    assert!(refused > 10, "{refused}");
+}
+
 /// Asks with changes before two of the calls. Returns the answer, and whether there were both calls.
 async fn away(base: &Base, asked: &str, [first, second]: [usize; 2]) -> (String, bool) {
     let case = base.on(true).await;

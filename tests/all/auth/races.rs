@@ -1,15 +1,17 @@
 //! Two changes of accounts: the second one runs whole, before any call of the store that the first one makes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use rowdrive::auth::{Auth, AuthError, Credential, DirChain, NewSecret, NewUser, UserChange};
 use rowdrive::engines::memory::Memory;
 use rowdrive::migrate;
 use rowdrive::schema::CF;
+use rowdrive::schema::account;
+use rowdrive::schema::grant::GRANT;
 use rowdrive::schema::rights::Rights;
-use rowdrive::schema::secret::{self, SecretKind};
+use rowdrive::schema::secret::{self, SecretKind, SecretOwner};
 use rowdrive::table::{RowCursor, RowQuery, RowRange, Store, Tables};
 
 use super::fixture::{ADMIN, PASSWORD, grantee, log_in, new_user, now, user};
@@ -196,6 +198,65 @@ async fn an_admin_who_is_demoted_changes_nothing_more() {
         assert!(given.is_empty(), "{given:?}");
     })
     .await;
+}
+
+/// What an admin asks for, of Tom and of herself.
+const ASKED: [fn(Auth, Credential, SecretOwner) -> BoxFuture<'static, Result<(), AuthError>>; 7] = [
+    |auth, eva, _| {
+        let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+        Box::pin(async move { auth.change_user(&eva, "tom", disable).await.map(drop) })
+    },
+    |auth, eva, _| Box::pin(async move { auth.remove_user(&eva, "tom").await }),
+    |auth, eva, _| Box::pin(async move { auth.add_user(&eva, new_user("max")).await.map(drop) }),
+    |auth, eva, _| Box::pin(async move { auth.delete_grant(&eva, &DirChain::root(), &grantee("tom")).await }),
+    |auth, eva, owner| Box::pin(async move { auth.end_secret(&eva, &owner.user, owner.kind, owner.id).await }),
+    |auth, eva, owner| Box::pin(async move { auth.end_sessions(&eva, &owner.user).await }),
+    // Who is no admin sends his present password, too.
+    |auth, eva, _| {
+        let change = UserChange { password: Some("battery staple".into()), ..UserChange::default() };
+        Box::pin(async move { auth.change_user(&eva, "eva", change).await.map(drop) })
+    },
+];
+
+/// All accounts, as they are stored.
+async fn accounts(store: Arc<dyn Store>) -> String {
+    let tables = Tables::new(store);
+    migrate::open(&tables).await.unwrap();
+    let all = RowQuery::families(&[CF, GRANT, account::SESSION, account::TOKEN, account::SHARE]);
+    let mut cursor = RowCursor::new(account::TABLE, RowRange::all(), all, 100);
+    let mut found = Vec::new();
+    while let Some(rows) = cursor.next(&tables).await.unwrap() {
+        found.extend(rows);
+    }
+    format!("{found:#?}")
+}
+
+#[tokio::test]
+async fn no_account_is_changed_by_an_admin_after_she_is_demoted() {
+    let Base { store, admin, eva, login } = Base::new().await;
+    let store = Arc::new(store);
+    let first = auth(store.clone()).await;
+    let owner = first.make_session(&login).await.unwrap().credential.secret().unwrap().clone();
+    first.put_grant(&admin, &DirChain::root(), &grantee("tom"), Rights::ALL).await.unwrap();
+    for (number, ask) in ASKED.into_iter().enumerate() {
+        let mut refused = 0;
+        for call in 1.. {
+            let stepwise = Stepwise::new(Arc::new((*store).clone()));
+            let (changing, other) = (auth(stepwise.clone()).await, auth(stepwise.inner()).await);
+            let (inner, by, then) = (stepwise.inner(), admin.clone(), Arc::new(Mutex::new(None)));
+            let seen = then.clone();
+            stepwise.once_before_call(stepwise.calls() + call, move || async move {
+                other.change_user(&by, "eva", demote()).await.unwrap();
+                *seen.lock().unwrap() = Some(accounts(inner).await);
+            });
+            let done = ask(changing, eva.clone(), owner.clone()).await;
+            let Some(then) = then.lock().unwrap().take() else { break };
+            assert!(matches!(done, Ok(()) | Err(AuthError::Forbidden)), "{number} before call {call}: {done:?}");
+            assert_eq!(accounts(stepwise.inner()).await, then, "{number} before call {call}: {done:?}");
+            refused += usize::from(done.is_err());
+        }
+        assert!(refused > 2, "{number}: {refused}");
+    }
 }
 
 #[tokio::test]

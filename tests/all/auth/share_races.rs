@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use rowdrive::auth::{Auth, Credential, NewShare, UserChange};
+use rowdrive::auth::{Auth, AuthError, Credential, NewShare, UserChange};
 use rowdrive::content::ContentError;
 use rowdrive::drive::{Drive, DriveError, ListQuery, Node, UserDrive};
 use rowdrive::engines::memory::Memory;
@@ -215,4 +215,37 @@ async fn a_share_of_a_directory_shows_what_is_in_it_before_or_after_a_change() {
 #[tokio::test]
 async fn a_share_of_a_file_shows_it_before_or_after_a_change() {
     races(&["stat /f", "stat /n", "stat /secret", "list /", "read /f"], true).await;
+}
+
+/// Another one counts the last download before a call of the count of this one.
+#[tokio::test]
+async fn the_last_download_is_counted_once() {
+    let memory = Arc::new(Memory::default());
+    let world = World::new((memory.clone(), tempfile::tempdir().unwrap())).await;
+    let admin = world.admin().await;
+    run(&world.drive, Op::Put("/a/f", 1)).await.unwrap();
+    let made = world.share(&admin, "/a/f", (Some(1), None)).await.unwrap();
+    world.drive.close().await;
+    for atomic in [false, true] {
+        for call in 1.. {
+            let case = Case::on(&memory, atomic).await;
+            let share = case.auth.find_share(&made.text).await.unwrap();
+            let (store, theirs) = (case.fixture.store.clone(), Arc::new(std::sync::Mutex::new(None)));
+            let (rival, seen, by) = (case.rival.clone(), theirs.clone(), share.clone());
+            store.once_before_call(store.calls() + call, move || async move {
+                *seen.lock().unwrap() = Some(rival.count_download(&by).await.is_ok());
+            });
+            let counted = case.auth.count_download(&share).await;
+            let Some(was_theirs) = theirs.lock().unwrap().take() else {
+                assert!(call > 2, "{call} calls");
+                break;
+            };
+            assert!(matches!(counted, Ok(()) | Err(AuthError::Unauthorized)), "{counted:?}");
+            assert_eq!(
+                usize::from(counted.is_ok()) + usize::from(was_theirs),
+                1,
+                "before call {call}, atomic {atomic}"
+            );
+        }
+    }
 }

@@ -115,3 +115,41 @@ async fn change_no_page(world: World) {
     }
     assert_eq!(before.len(), after.len());
 }
+
+/// The index answers alone, where the folders that she may read are large and few of their files are asked for.
+#[tokio::test]
+async fn no_cursor_tells_of_hidden_files_behind_a_full_page() {
+    for store in [memory(), stepwise(), rocks()] {
+        end_where_only_hidden_files_follow(World::new(store).await).await;
+    }
+}
+
+async fn end_where_only_hidden_files_follow(world: World) {
+    let admin = world.admin().await;
+    let eva = world.user(&admin, "eva").await;
+    for n in 0..HIDDEN {
+        put(&world, &format!("/a/{n}"), 1_000 + n).await;
+    }
+    put(&world, "/a/y1", 120).await;
+    put(&world, "/b/y2", 160).await;
+    for dir in ["/a", "/b"] {
+        world.give(&admin, dir, "eva", &[Right::Read]).await;
+    }
+    // Before, between and behind both.
+    for n in 0..10 {
+        put(&world, &format!("/h/y{n}"), 105 + 10 * n).await;
+    }
+    let drive = world.drive.for_requester(world.auth.requester(eva));
+    let at = |ms| Some(Timestamp::from_ms(ms));
+    for limit in [1, 2, 3] {
+        let pages = |all: [&str; 2]| -> Pages {
+            all.chunks(limit).map(|page| page.iter().map(|at| (*at).into()).collect()).collect()
+        };
+        for (ascending, all) in [(true, ["/a/y1", "/b/y2"]), (false, ["/b/y2", "/a/y1"])] {
+            let ask = TimeQuery { ascending, limit, from: at(100), to: at(200), ..time_query(Clock::Modified) };
+            assert_eq!(by_time(&drive, ask).await, pages(all), "ascending {ascending}, limit {limit}");
+        }
+        let ask = NameQuery { name: "y".into(), limit, ..find_all() };
+        assert_eq!(by_name(&drive, ask).await, pages(["/a/y1", "/b/y2"]), "by name, limit {limit}");
+    }
+}

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
@@ -141,15 +142,7 @@ impl TestApp {
         headers: &[(&str, &str)],
         body: impl Into<Body>,
     ) -> TestResponse {
-        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(target);
-        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            request = request.header("host", "localhost:8080");
-        }
-        for (name, value) in headers {
-            request = request.header(*name, value.as_bytes());
-        }
-        let request = request.extension(Peer(self.peer)).body(body.into()).unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.begin(method, target, headers, body).await;
         let (parts, body) = response.into_parts();
         let collected = body.collect().await;
         let cut = collected.is_err();
@@ -161,6 +154,19 @@ impl TestApp {
             body,
             cut,
         }
+    }
+
+    /// The response as soon as it begins: its body is not read yet.
+    pub async fn begin(&self, method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Response {
+        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(target);
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            request = request.header("host", "localhost:8080");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value.as_bytes());
+        }
+        let request = request.extension(Peer(self.peer)).body(body.into()).unwrap();
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
     pub async fn get(&self, target: &str) -> TestResponse {

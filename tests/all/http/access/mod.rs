@@ -8,10 +8,11 @@ pub mod world;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use rowdrive::auth::UserChange;
 use rowdrive::drive::DriveError;
 use rowdrive::schema::DrivePath;
+use rowdrive::schema::rights::Right;
 use serde_json::json;
 
 use super::test_app::TestApp;
@@ -179,6 +180,34 @@ async fn what_has_ended_is_not_used_again() {
     let password = UserChange { password: Some("another horse".into()), ..UserChange::default() };
     auth.change_user(&world.admin, "tom", password).await.unwrap();
     assert_eq!([passes(all[1]).await, passes(all[2]).await], [200, 401]);
+}
+
+/// A listing that is streamed asks again with each page.
+#[tokio::test]
+async fn a_listing_breaks_off_when_its_right_ends() {
+    let world = World::new().await;
+    for n in 0..1_001 {
+        let made = world.app.drive.unrestricted();
+        made.mkdir(&DrivePath::parse(&format!("/d/{n}")).unwrap(), ADMIN, false).await.unwrap();
+    }
+    let (name, token) = &world.callers["token of a user"];
+    for accept in ["application/x-ndjson", "text/plain"] {
+        let begin = async || {
+            let headers = [(*name, token.as_str()), ("accept", accept)];
+            let response = world.app.begin("GET", "/v1/fs/d/", &headers, "").await;
+            assert_eq!(response.status(), 200);
+            let mut pages = response.into_body().into_data_stream();
+            assert!(pages.next().await.unwrap().is_ok_and(|page| !page.is_empty()));
+            pages
+        };
+        let (mut whole, mut broken) = (begin().await, begin().await);
+        assert!(whole.next().await.unwrap().is_ok(), "there is another page");
+        let (tom, chain) = (world.app.auth.grantee("tom").await.unwrap(), world.chain("/d").await);
+        world.app.auth.delete_grant(&world.admin, &chain, &tom).await.unwrap();
+        assert!(broken.next().await.unwrap().is_err(), "{accept}");
+        let rights = [Right::Write].into_iter().collect();
+        world.app.auth.put_grant(&world.admin, &chain, &tom, rights).await.unwrap();
+    }
 }
 
 /// The first user is made while its body comes in.

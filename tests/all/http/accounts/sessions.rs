@@ -81,14 +81,30 @@ async fn sessions_are_listed_and_ended() {
     assert_eq!(with(&api, &eve, "GET", "/v1/session").await.status, 401);
 }
 
-/// A cursor is of its user: another one's is refused.
+/// A cursor is of its user and of its list: another one's is refused.
 #[tokio::test]
-async fn a_cursor_of_another_user_is_refused() {
+async fn a_cursor_of_another_user_or_list_is_refused() {
     let api = Api::with_users().await;
+    api.add_user("max").await;
     let (_, _) = (log_in(&api, "tom").await, log_in(&api, "tom").await);
-    let page = api.by("tom", "GET", "/v1/sessions?limit=1", Value::Null).await.is(200).json();
-    let next = page["next"].as_str().unwrap();
-    api.by(ADMIN, "GET", &format!("/v1/sessions?cursor={next}"), Value::Null).await.problem(400, "malformed");
+    for _ in 0..2 {
+        api.by("tom", "POST", "/v1/tokens", json!({"name": "x"})).await.is(201);
+        api.by("tom", "POST", "/v1/shares", json!({"path": "/home/tom", "mode": "read"})).await.is(201);
+    }
+    for user in ["max", ADMIN] {
+        let given = json!({"path": "/home/tom", "user": user, "rights": ["read"]});
+        api.by("tom", "PUT", "/v1/grants", given).await.is(201);
+    }
+    let lists = ["/v1/sessions", "/v1/tokens", "/v1/shares", "/v1/grants"];
+    for list in lists {
+        let page = api.by("tom", "GET", &format!("{list}?limit=1"), Value::Null).await.is(200).json();
+        let next = page["next"].as_str().unwrap();
+        for (user, other) in lists.iter().flat_map(|other| [("tom", other), ("max", other), (ADMIN, other)]) {
+            let is_own = user == "tom" && *other == list;
+            let status = api.status(user, "GET", &format!("{other}?cursor={next}")).await;
+            assert_eq!(status, if is_own { 200 } else { 400 }, "{list} of tom, {other} of {user}");
+        }
+    }
 }
 
 /// Wrong passwords are slowed; what was right before, tokens and other addresses are not.

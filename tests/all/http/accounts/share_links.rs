@@ -237,6 +237,8 @@ async fn the_page_shows_the_files_without_scripts() {
     let next = html.split("<p><a href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
     assert!(html.contains("fs/199\"") && !html.contains("fs/200\""), "{html}");
     let html = api.stranger(&[&url, next.as_str()].concat()).await.is(200);
+    let cursor = next.split("cursor=").nth(1).unwrap();
+    api.stranger(&format!("{url}?path=/other&cursor={cursor}")).await.problem(400, "malformed");
     assert!(html.text().contains("fs/200\"") && !html.text().contains("More"), "{}", html.text());
 }
 
