@@ -8,6 +8,7 @@ mod share_kills;
 mod share_passwords;
 mod share_uploads;
 mod shares;
+mod stranger_uploads;
 mod tokens;
 mod users;
 
