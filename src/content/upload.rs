@@ -20,7 +20,7 @@ use crate::schema::file::DATA_VERSION;
 const HASH_HERE: usize = 32 << 10;
 
 /// Content that is coming in: collected up to [`INLINE`] bytes, streamed into a file of its own beyond, with 1 MiB in
-/// memory, and up to 4 if the budget has them.
+/// memory, and up to 4 if the budget has them. One of a [stranger](Self::of_stranger) has that only once the file begins.
 ///
 /// Dropping it leaves nothing behind. It is of no more use after an error, or after a
 /// [`write`](Self::write) that was cancelled.
@@ -32,6 +32,8 @@ pub struct Upload {
     memory: Budget,
     /// Of the budget: the cell, or the first buffer of a file.
     permit: Option<Permit>,
+    /// Of whom: what he tells of the length holds nothing.
+    is_of_stranger: bool,
     /// `None` after an error.
     state: Option<State>,
 }
@@ -45,7 +47,13 @@ enum State {
 impl Upload {
     pub(super) fn new(folder: Arc<ContentFolder>, free_space: Arc<FreeSpace>, memory: Budget) -> Self {
         let state = Some(State::Small(vec![DATA_VERSION]));
-        Self { folder, free_space, reservation: None, memory, permit: None, state }
+        Self { folder, free_space, reservation: None, memory, permit: None, is_of_stranger: false, state }
+    }
+
+    /// One of which anybody can begin many: it holds memory and disk space as its bytes come, not as it tells, and its buffers
+    /// are of the part of the budget that strangers have.
+    pub fn of_stranger(self) -> Self {
+        Self { memory: self.memory.of_strangers(), is_of_stranger: true, ..self }
     }
 
     /// Its buffers are not of the budget: the caller holds a permit for them.
@@ -66,20 +74,38 @@ impl Upload {
             if length.is_some() {
                 check_inodes(space)?;
             }
-            self.reservation = Some(self.free_space.reserve(length.unwrap_or(0), space)?);
+            let reservation = self.free_space.reserve(length.unwrap_or(0), space)?;
+            // What is told has to fit now.
+            self.reservation = Some(reservation).filter(|_| !self.is_of_stranger);
         }
         // All at once: uploads that each had a part of what they need would wait for each other.
-        self.permit = Some(self.memory.take(cell.unwrap_or(BUFFER)).await);
+        let unknown = if self.is_of_stranger { INLINE } else { BUFFER };
+        self.permit = Some(self.memory.take(cell.unwrap_or(unknown)).await);
         if let (Some(length), Some(State::Small(bytes))) = (cell, &mut self.state) {
             bytes.reserve_exact(length);
         }
         Ok(())
     }
 
+    /// Waits for the memory that so many next bytes need, for an upload of a stranger. Call it before each
+    /// [`write`](Self::write).
+    pub async fn grow(&mut self, bytes: usize) {
+        // It has a cell, and buffers are of another lane: those who have one never wait for who has a cell.
+        if self.is_of_stranger && matches!(&self.state, Some(State::Small(cell)) if cell.len() + bytes > 1 + INLINE) {
+            self.permit = Some(self.memory.take(BUFFER).await);
+        }
+    }
+
     /// Takes the next bytes; waits while the disk is behind.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), ContentError> {
         let next = match self.state.take().ok_or_else(given_up)? {
             State::Small(mut cell) if cell.len() + bytes.len() <= 1 + INLINE => {
+                let length = cell.len() + bytes.len();
+                if length > cell.capacity() {
+                    // Not beyond what the permit of a stranger is for.
+                    let capacity = (2 * cell.capacity()).clamp(length, 1 + INLINE);
+                    cell.reserve_exact(capacity - cell.len());
+                }
                 cell.extend_from_slice(&bytes);
                 State::Small(cell)
             }

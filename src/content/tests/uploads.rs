@@ -27,9 +27,9 @@ async fn dropped_uploads_leave_nothing_and_kept_ones_stay() {
     assert_eq!(names(&dir.path().join("new")), [id.to_string()]);
 }
 
-/// A disk that reports no free space.
+/// A disk that reports so many bytes as free, by default none.
 #[derive(Debug)]
-struct FullDisk(LocalDisk);
+struct FullDisk(LocalDisk, u64);
 
 impl Disk for FullDisk {
     fn is_blocking(&self) -> bool {
@@ -69,14 +69,14 @@ impl Disk for FullDisk {
     }
 
     fn space<'a>(&'a self, _: &'a Path) -> DiskFuture<'a, FileSystemSpace> {
-        Box::pin(std::future::ready(Ok(FileSystemSpace { free: 0, total: 1 << 40, inodes: None })))
+        Box::pin(std::future::ready(Ok(FileSystemSpace { free: self.1, total: 1 << 40, inodes: None })))
     }
 }
 
 #[tokio::test]
 async fn inline_content_reserves_no_disk_space_and_a_content_file_does_whatever_was_declared() {
     let dir = tempfile::tempdir().unwrap();
-    let (content, _) = Content::open_on(Arc::new(FullDisk(LocalDisk)), dir.path()).await.unwrap();
+    let (content, _) = Content::open_on(Arc::new(FullDisk(LocalDisk, 0)), dir.path()).await.unwrap();
     for size in [0, 1, INLINE] {
         let mut small = content.upload();
         small.reserve(Some(size as u64)).await.unwrap();
@@ -93,6 +93,47 @@ async fn inline_content_reserves_no_disk_space_and_a_content_file_does_whatever_
     more.write(noise(INLINE)).await.unwrap();
     assert!(matches!(more.write(noise(1)).await, Err(ContentError::Full(_))));
     assert!(names(&dir.path().join("new")).is_empty());
+}
+
+#[tokio::test]
+async fn what_a_stranger_tells_holds_no_disk_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FullDisk(LocalDisk, 172 << 20);
+    let (content, _) = Content::open_on(Arc::new(disk), dir.path()).await.unwrap();
+    let reserved = async |upload: Upload, length: u64| {
+        let mut upload = upload;
+        upload.reserve(Some(length)).await.map(|()| upload)
+    };
+    // 100 MiB are free beyond the reserve.
+    let strangers = [64 << 20, 100 << 20, 64 << 20].map(|length| reserved(content.upload().of_stranger(), length));
+    let strangers = futures_util::future::try_join_all(strangers).await.unwrap();
+    let more = reserved(content.upload().of_stranger(), 101 << 20).await;
+    assert!(matches!(more, Err(ContentError::Full(_))), "refused before it is sent");
+    let other = reserved(content.upload(), 90 << 20).await.unwrap();
+    assert!(matches!(reserved(content.upload(), 90 << 20).await, Err(ContentError::Full(_))));
+    drop((strangers, other));
+}
+
+#[tokio::test]
+async fn an_upload_of_a_stranger_has_a_buffer_once_it_is_large() {
+    let dir = tempfile::tempdir().unwrap();
+    let (content, _) = Content::open(dir.path()).await.unwrap();
+    let content = content.with_memory(Budget::new(64 << 20));
+    let strangers = content.memory.of_strangers();
+    let large = strangers.try_take(12 << 20).unwrap();
+    let mut upload = content.upload().of_stranger();
+    upload.reserve(None).await.unwrap();
+    for _ in 0..2 {
+        upload.grow(INLINE / 2).await;
+        upload.write(noise(INLINE / 2)).await.unwrap();
+    }
+    assert!(upload.grow(1).now_or_never().is_none(), "other strangers have all buffers");
+    drop(large);
+    upload.grow(1).await;
+    upload.write(noise(1)).await.unwrap();
+    assert!(strangers.try_take(12 << 20).is_none());
+    assert_eq!(upload.finish().await.unwrap().location(), ContentLocation::Large);
+    assert!(strangers.try_take(12 << 20).is_some());
 }
 
 /// Polls a future this many times, with pauses, then drops it.

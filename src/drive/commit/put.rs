@@ -244,6 +244,7 @@ pub(super) async fn read_body<E>(
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(PutError::Body)?;
         reserved.grow(piece.len()).await?;
+        timeout(WAIT, upload.grow(piece.len())).await.map_err(|_| DriveError::NoMemory)?;
         upload.write(piece).await?;
     }
     Ok(upload)

@@ -68,13 +68,12 @@ impl Reserved {
         Ok(reserved)
     }
 
-    /// Whether so many bytes have room now; nothing is reserved for them.
+    /// Whether a file of so many bytes has room now; nothing is reserved for it.
     ///
     /// Errors: [`DriveError::Quota`].
-    pub fn check_room(&self, bytes: u64) -> Result<()> {
-        let holds = self.0.iter().flat_map(|reservation| &reservation.holds);
-        let more = Usage { bytes: number(bytes), files: 0 };
-        if holds.into_iter().all(|hold| hold.has_room(more)) { Ok(()) } else { Err(DriveError::Quota) }
+    pub async fn check_room(&mut self, bytes: u64) -> Result<()> {
+        let more = Usage { bytes: number(bytes), files: 1 };
+        self.refuse_by(|reservation| reservation.full(more)).await
     }
 
     /// Reserves for the next bytes of the body, before they are stored.
@@ -101,11 +100,16 @@ impl Reserved {
         }
     }
 
-    /// Refuses by a usage that was the same before and after the reservations were read: it may be older than they are.
     async fn add(&mut self, more: Usage) -> Result<()> {
+        self.refuse_by(|reservation| reservation.try_add(more)).await
+    }
+
+    /// Refuses by a usage that was the same before and after the reservations were read: it may be older than they are.
+    /// `passed`: the limit that would be passed.
+    async fn refuse_by(&mut self, passed: impl Fn(&mut Reservation) -> Option<Limited>) -> Result<()> {
         for _ in 0..TRIES {
             let Some(reservation) = &mut self.0 else { return Ok(()) };
-            let Some(refused) = reservation.try_add(more) else { return Ok(()) };
+            let Some(refused) = passed(reservation) else { return Ok(()) };
             self.read_again().await?;
             if self.0.as_ref().is_some_and(|reservation| reservation.holds.iter().any(|hold| hold.limited == refused)) {
                 break;
@@ -134,6 +138,11 @@ impl Reserved {
 }
 
 impl Reservation {
+    /// A limit that has no room for so much.
+    fn full(&self, more: Usage) -> Option<Limited> {
+        self.holds.iter().find(|hold| !hold.has_room(more)).map(|hold| hold.limited.clone())
+    }
+
     /// Reserves of all limits, or of none: then the one that it would pass.
     fn try_add(&mut self, more: Usage) -> Option<Limited> {
         for at in 0..self.holds.len() {

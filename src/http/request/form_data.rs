@@ -95,8 +95,10 @@ impl<S: Stream<Item = Result<Bytes>> + Send> FormReader<S> {
 
     /// The lines after a delimiter, up to the empty one.
     async fn headers(&mut self) -> Result<Bytes> {
+        let mut read = 0;
         loop {
-            if let Some(end) = find(&self.unused, b"\r\n\r\n") {
+            // What was read before has no end: only its last bytes may be the begin of one.
+            if let Some(end) = find(self.unused.get(read..).unwrap_or_default(), b"\r\n\r\n").map(|at| read + at) {
                 let headers = self.unused.split_to(end).freeze();
                 self.unused.advance(4);
                 return Ok(headers);
@@ -104,6 +106,7 @@ impl<S: Stream<Item = Result<Bytes>> + Send> FormReader<S> {
             if self.unused.len() > HEADER_BYTES {
                 return Err(malformed());
             }
+            read = self.unused.len().saturating_sub(3);
             self.fill().await?;
         }
     }
@@ -226,6 +229,25 @@ mod tests {
             let _first = std::pin::pin!(reader.content()).next().await;
         }
         assert_eq!(names.len(), 3);
+    }
+
+    /// As many bytes of headers take as long, in short ones or in a long one.
+    #[tokio::test]
+    async fn headers_are_searched_once_in_however_many_pieces_they_come() {
+        let part = |length: usize| {
+            ["--x y\r\nContent-Disposition: form-data; name=a\r\nX: ", &"\r".repeat(length), "a\r\n\r\nx\r\n"].concat()
+        };
+        let mut least = [std::time::Duration::MAX; 2];
+        for _ in 0..5 {
+            for (least, length) in least.iter_mut().zip([200, 8_000]) {
+                let form = part(length).repeat(40_000 / length) + "--x y--";
+                let begun = std::time::Instant::now();
+                assert_eq!(read(form.as_bytes(), 1).await.unwrap().len(), 40_000 / length);
+                *least = begun.elapsed().min(*least);
+            }
+        }
+        let [short, long] = least;
+        assert!(long < 4 * short, "{short:?}, {long:?}");
     }
 
     #[tokio::test]

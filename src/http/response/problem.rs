@@ -230,6 +230,11 @@ impl Problem {
         &self.detail
     }
 
+    /// What an answer with this problem has besides its status, such as when to try again.
+    pub fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        self.header.clone()
+    }
+
     /// The same problem, with another text of what to do about it.
     pub fn with_detail(self, detail: &'static str) -> Self {
         Self { detail: detail.into(), ..self }

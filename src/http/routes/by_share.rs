@@ -124,8 +124,13 @@ pub async fn list(
 /// The answer to a request by a share. It has no user who could log in or get a right: a share that has ended, or whose
 /// maker has lost the right, is as if it never was.
 pub fn within_share(answer: Result<Response>) -> Result<Response> {
-    answer.map_err(|problem| match problem.kind() {
+    answer.map_err(shown)
+}
+
+/// A problem as a share shows it.
+pub fn shown(problem: Problem) -> Problem {
+    match problem.kind() {
         ProblemKind::Unauthorized | ProblemKind::Forbidden | ProblemKind::NotFound => Problem::no_share(),
         _ => problem,
-    })
+    }
 }

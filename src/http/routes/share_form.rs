@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::{Stream, StreamExt};
 
-use super::by_share::within_share;
+use super::by_share::{shown, within_share};
 use super::share_upload::refused;
 use crate::api::problem::ProblemKind;
 use crate::drive::{Condition, PutOptions, UserDrive};
@@ -62,16 +62,24 @@ async fn add_all(
     match add_files((app, drive, &audit), &creator, form, (&mut sent, &mut status)).await {
         Ok(()) if sent.count == 0 => Err(Problem::malformed("The form has no file: choose at least one.")),
         Ok(()) => Ok(upload(status, &sent, None)),
-        // What was stored before stays, and the page says so.
-        Err(problem) if sent.count > 0 && is_of_form(problem.kind()) => {
-            let rest = match problem.kind() {
-                ProblemKind::Malformed => problem.detail(),
-                _ => "The form was not sent whole.",
-            };
-            Ok(upload(problem.status(), &sent, Some(rest)))
-        }
+        Err(problem) if sent.count > 0 => Ok(broken_off(app, &shown(problem), &sent)),
         Err(problem) => Err(problem),
     }
+}
+
+/// The page in place of a problem: what was stored before stays, whatever ended the form, and the page says so.
+fn broken_off(app: &App, problem: &Problem, sent: &SentFiles) -> Response {
+    problem.log();
+    if problem.is_damage() {
+        app.metrics.damage.inc();
+    }
+    let rest = match problem.kind() {
+        ProblemKind::BodyCut | ProblemKind::SlowClient => "The form was not sent whole.",
+        _ => problem.detail(),
+    };
+    let mut page = upload(problem.status(), sent, Some(rest));
+    page.headers_mut().extend(problem.header());
+    page
 }
 
 /// `status`: that of the first file that is not stored.
@@ -143,9 +151,4 @@ fn within(
 /// Whether a problem is of one file, so that others may still be stored.
 fn is_of_file(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Malformed | ProblemKind::Quota | ProblemKind::BodyTooLarge)
-}
-
-/// Whether a problem is of what was sent, so that what was stored before it is told.
-fn is_of_form(kind: ProblemKind) -> bool {
-    matches!(kind, ProblemKind::Malformed | ProblemKind::BodyCut | ProblemKind::SlowClient)
 }

@@ -40,6 +40,13 @@ pub struct Timeouts {
     pub memory: Budget,
 }
 
+impl Timeouts {
+    /// Those of a request of this path: who sends by a link is a stranger, and hurries for other strangers too.
+    fn of_path(self, path: &str) -> Self {
+        if path.starts_with("/s/") { Self { memory: self.memory.of_strangers(), ..self } } else { self }
+    }
+}
+
 /// A timer that runs while a client stalls.
 pub struct StallTimer {
     since: Instant,
@@ -154,6 +161,7 @@ pub fn time_body(
     carrier: impl FnOnce() -> BodyCarrier,
 ) -> Request<Body> {
     let (parts, body) = request.into_parts();
+    let timeouts = timeouts.of_path(parts.uri.path());
     let mut request = Request::from_parts(parts, Body::empty());
     if !body.is_end_stream() {
         let waiter = BodyWaiter::new(carrier());
@@ -310,6 +318,19 @@ mod tests {
         async fn piece(&mut self) {
             self.send.send(b"x").unwrap();
             assert!(self.body.frame().await.unwrap().is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_alone_hurry_for_strangers() {
+        let memory = Budget::new(64 << 20);
+        let strangers = memory.of_strangers();
+        let _all = strangers.take(64 << 20).await;
+        let mut waiting = Box::pin(strangers.take(1 << 20));
+        assert!((&mut waiting).now_or_never().is_none());
+        for (path, is_short) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {
+            let timeouts = Timeouts { limits: Limits::default(), memory: memory.clone() }.of_path(path);
+            assert_eq!(timeouts.memory.is_short(), is_short, "{path}");
         }
     }
 

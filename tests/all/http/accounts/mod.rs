@@ -9,6 +9,7 @@ mod share_links;
 mod share_passwords;
 mod share_uploads;
 mod shares;
+mod stranger_uploads;
 mod tokens;
 mod users;
 
