@@ -209,7 +209,7 @@ const ASKED: [fn(Auth, Credential, SecretOwner) -> BoxFuture<'static, Result<(),
     |auth, eva, _| Box::pin(async move { auth.remove_user(&eva, "tom").await }),
     |auth, eva, _| Box::pin(async move { auth.add_user(&eva, new_user("max")).await.map(drop) }),
     |auth, eva, _| Box::pin(async move { auth.delete_grant(&eva, &DirChain::root(), &grantee("tom")).await }),
-    |auth, eva, owner| Box::pin(async move { auth.revoke_secret(&eva, &owner.user, owner.kind, owner.id).await }),
+    |auth, eva, owner| Box::pin(async move { auth.revoke(&eva, &owner.user, owner.kind, owner.id).await }),
     |auth, eva, owner| Box::pin(async move { auth.revoke_sessions(&eva, &owner.user).await }),
     // Who is no admin sends his present password, too.
     |auth, eva, _| {
