@@ -4,6 +4,8 @@
 
 use std::time::Instant;
 
+use axum::http::Method;
+
 use super::credential::{Presented, cookies};
 use super::{Sent, browser};
 use crate::api::path::share_secret;
@@ -20,13 +22,17 @@ use crate::schema::share::ShareMode;
 /// Finds the share of a request. If it has a password, `Authorization` and the cookie of the share are read for it; no other
 /// credential counts. `note`: gets the share, also if it has ended.
 pub async fn admit(app: &App, wanted: ShareUse, sent: Sent<'_>, note: impl FnOnce(&Credential)) -> Result<Credential> {
-    let Sent { uri, extensions, .. } = sent;
+    let Sent { method, uri, extensions, .. } = sent;
     if !app.auth.has_users().await? {
         return Err(Problem::no_share());
     }
     let secret = share_secret(uri.path()).unwrap_or_default();
-    let found = app.auth.find_share(secret).await.map_err(Problem::of_share)?;
-    note(&found);
+    let found = app.auth.find_share(secret).await.map_err(Problem::of_share);
+    let found = found.inspect(note);
+    if wanted == ShareUse::Nothing && *method == Method::PUT {
+        return Err(Problem::no_upload_here());
+    }
+    let found = found?;
     let authority = app.auth.authority(&found).await.map_err(Problem::of_share)?;
     let open = authority.share().ok_or_else(Problem::no_share)?;
     if open.share.password.is_some() {
