@@ -98,6 +98,8 @@ pub enum ProblemKind {
     DiskFull,
     /// The user's quota would be passed.
     Quota,
+    /// A share to upload by takes no more.
+    ShareFull,
 }
 
 impl ProblemKind {
@@ -146,6 +148,7 @@ impl ProblemKind {
             Self::WritesStopped => (503, "writes-stopped", "The drive takes no more writes"),
             Self::DiskFull => (507, "disk-full", "The disk is full"),
             Self::Quota => (507, "quota", "Your quota would be passed"),
+            Self::ShareFull => (507, "share-full", "The link takes no more"),
         }
     }
 

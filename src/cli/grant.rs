@@ -7,9 +7,9 @@ use reqwest::Method;
 use rowdrive::api::account::{GrantJson, GrantRequest, GrantsJson, RightJson};
 use rowdrive::api::path;
 
-use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, Result, of_user};
+use super::{CommandOutcome, name_arg};
 use crate::local_fs::printable;
 
 /// Give users rights on folders, list them, take them back.
@@ -32,7 +32,7 @@ struct List {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     path: Option<PathArg>,
     /// Only grants to this user.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name_arg::grantee)]
     to: Option<String>,
     #[command(flatten)]
     request: RequestArgs,
@@ -44,7 +44,7 @@ struct Set {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     path: PathArg,
     /// Who gets them; '*' is every user.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::grantee)]
     to: String,
     #[arg(value_name = "RIGHT", value_enum, required = true)]
     rights: Vec<RightArg>,
@@ -58,7 +58,7 @@ struct Remove {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     path: PathArg,
     /// Whose rights end; '*' are those that every user has.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::grantee)]
     from: String,
     #[command(flatten)]
     request: RequestArgs,

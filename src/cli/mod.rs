@@ -21,6 +21,7 @@ mod ls;
 mod man;
 mod migrate;
 mod move_copy;
+mod name_arg;
 mod password_prompt;
 mod path_arg;
 mod process_metrics;

@@ -12,7 +12,7 @@ use rowdrive::api::path;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, Result, of_user};
 use super::secret_arg::SecretArg;
-use super::{CommandOutcome, password_prompt, size_arg};
+use super::{CommandOutcome, name_arg, password_prompt, size_arg};
 use crate::local_fs::printable;
 
 /// Make, list and end links, by which people without an account download or upload files.
@@ -35,13 +35,13 @@ struct List {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     path: Option<PathArg>,
     /// Those that another user has made, for an admin.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name_arg::user)]
     of: Option<String>,
     #[command(flatten)]
     request: RequestArgs,
 }
 
-/// Make a link. It is printed this once.
+/// Make a link. It is printed this once, and its id on standard error.
 #[derive(Args)]
 struct Add {
     /// The folder, with all that is in it, or the file; with --upload, the folder that takes the files.
@@ -104,20 +104,36 @@ impl Add {
         request.run(async |client, out| {
             let is_locked = with_password || new_password_file.is_some();
             let password = is_locked.then(|| password_prompt::new("the link", new_password_file.as_deref()));
-            let (path, expires, password) = (path.text.clone(), expires.clone(), password.transpose()?);
-            let asked = ShareRequest { path, mode, password, expires, downloads, bytes };
+            let (text, expires, password) = (path.text.clone(), expires.clone(), password.transpose()?);
+            let asked = ShareRequest { path: text, mode, password, expires, downloads, bytes };
             let made = client.text(client.resource_request(Method::POST, path::SHARES, &[]).json(&asked)).await?;
             let link = |out: &mut Out, share: &ShareJson| {
-                writeln!(out, "{}{}", client.display_url(), share.url.as_deref().unwrap_or_default())
+                writeln!(out, "{}{}", client.display_url(), share.url.as_deref().unwrap_or_default())?;
+                super::say(&format!("rowdrive: the link ends with rowdrive share remove {}", share.id));
+                Ok(())
             };
-            request.print((client, out), &made, link)
+            request.print((client, out), &made, link)?;
+            if path.path.is_root() {
+                super::say(of_whole_drive(mode));
+            }
+            Ok(())
         })
+    }
+}
+
+/// The warning of a link to `/`.
+fn of_whole_drive(mode: ShareModeJson) -> &'static str {
+    match mode {
+        ShareModeJson::Read => {
+            "rowdrive: this link shows the whole drive, with the homes of all users, to everyone who has it"
+        }
+        ShareModeJson::Upload => "rowdrive: by this link everyone who has it adds files at the top of the whole drive",
     }
 }
 
 /// Prints a share in one line: its id, what it is of, and what bounds it.
 fn line(out: &mut Out, share: &ShareJson) -> io::Result<()> {
-    let ShareJson { id, path, user, mode, password, expires, downloads, bytes, .. } = share;
+    let ShareJson { id, path, user, mode, password, expires, downloads, bytes, created, .. } = share;
     write!(out, "{id}  ")?;
     match path {
         Some(path) => write!(out, "{}", printable(path.as_ref()))?,
@@ -137,6 +153,7 @@ fn line(out: &mut Out, share: &ShareJson) -> io::Result<()> {
     if *password {
         write!(out, "  with a password")?;
     }
+    write!(out, "  made {created}")?;
     match expires {
         Some(expires) => writeln!(out, "  until {expires}"),
         None => writeln!(out),

@@ -10,11 +10,11 @@ use reqwest::Method;
 use rowdrive::api::account::{TokenJson, TokenRequest, TokensJson};
 use rowdrive::api::path;
 
-use super::CommandOutcome;
 use super::grant::{RightArg, in_words};
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, RequestError, Result, of_user};
 use super::secret_arg::SecretArg;
+use super::{CommandOutcome, name_arg};
 use crate::local_fs::printable;
 
 /// Make, list and end tokens, which programs send in place of a password.
@@ -35,7 +35,7 @@ enum TokenCommand {
 #[derive(Args)]
 struct List {
     /// Those of another user, for an admin.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name_arg::user)]
     of: Option<String>,
     #[command(flatten)]
     request: RequestArgs,
@@ -166,13 +166,14 @@ impl Drop for NewFile<'_> {
 
 /// Prints a token in one line, without its secret.
 fn line(out: &mut Out, token: &TokenJson) -> io::Result<()> {
-    let TokenJson { id, name, account, path, rights, expires, .. } = token;
+    let TokenJson { id, name, account, path, rights, expires, created, .. } = token;
     write!(out, "{id}  {}", printable(name.as_ref()))?;
     match (account, path) {
         (true, _) => write!(out, "  account")?,
         (false, Some(path)) => write!(out, "  {}  {}", printable(path.as_ref()), in_words(rights))?,
         (false, None) => write!(out, "  its folder is gone")?,
     }
+    write!(out, "  made {created}")?;
     match expires {
         Some(expires) => writeln!(out, "  until {expires}"),
         None => writeln!(out),

@@ -163,7 +163,7 @@ impl DriveClient {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(ClientError::Problem(Box::new(ServerProblem::read(response).await)))
+        Err(ClientError::Problem(Box::new(ServerProblem::read(response, self.credential.is_some()).await)))
     }
 
     pub async fn text(&self, request: RequestBuilder) -> Result<String> {

@@ -19,12 +19,14 @@ pub struct ServerProblem {
     pub retry_after: Option<Duration>,
     /// The body, unparsed.
     pub body: String,
+    /// Whether the request had a token, or a name and a password.
+    is_credential_sent: bool,
     /// The id under which the server logged the cause.
     request_id: Option<String>,
 }
 
 impl ServerProblem {
-    pub async fn read(response: Response) -> Self {
+    pub async fn read(response: Response, is_credential_sent: bool) -> Self {
         let status = response.status();
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let request_id = response.headers().get(REQUEST_ID).and_then(|id| Some(id.to_str().ok()?.to_owned()));
@@ -33,7 +35,7 @@ impl ServerProblem {
         let slug = problem.slug().map(str::to_owned);
         let detail = problem.detail.into_owned();
         let retry_after = seconds.map(Duration::from_secs);
-        Self { status, slug, detail, retry_after, body, request_id }
+        Self { status, slug, detail, retry_after, body, is_credential_sent, request_id }
     }
 
     /// Whether it is a problem of this kind.
@@ -53,7 +55,7 @@ impl fmt::Display for ServerProblem {
             "" => write!(f, "the server answered {}", self.status)?,
             detail => write!(f, "{} ({})", detail.trim_end_matches('.'), self.status.as_u16())?,
         }
-        if self.is(ProblemKind::Unauthorized) {
+        if self.is(ProblemKind::Unauthorized) && !self.is_credential_sent {
             write!(f, "; name the user with --user, or the file of a token with --token-file")?;
         }
         if let (true, Some(wait)) = (self.is(ProblemKind::TooManyAttempts), self.retry_after) {

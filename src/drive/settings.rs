@@ -8,8 +8,8 @@ use crate::schema::Timestamp;
 /// How many times an operation decides before it gives up.
 pub(super) const TRIES: usize = 8;
 
-/// How long content is sent before the right of its requester is read again.
-pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How long content is sent or received before the right of its requester is read again.
+pub const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// About how many bytes a cached path takes.
 pub(super) const USUAL_PATH_BYTES: usize = 512;

@@ -29,10 +29,9 @@ use super::response::problem::Problem;
 use super::routes::pattern;
 use super::routes::{
     by_name, by_share, by_time, delete, download, grants, health, login, metrics, move_copy, openapi, session,
-    sessions, share_form, share_login, share_upload, shares, stat, swagger_ui, tokens, upload, users,
+    sessions, share_form, share_login, share_upload, shares, start, stat, swagger_ui, tokens, upload, users,
 };
 use super::share_visitors::ShareVisitors;
-use crate::api::problem::ProblemKind;
 use crate::auth::Auth;
 use crate::drive::Drive;
 
@@ -139,6 +138,7 @@ impl Table {
             .on(Method::PUT, Callers::Users, upload::put)
             .on(Method::DELETE, Callers::Users, delete::delete);
         Self::default()
+            .get(pattern::ROOT, Callers::Users, start::page)
             .get(pattern::FS, Callers::Users, download::to_root)
             .route(pattern::FS_ROOT, fs.clone())
             .route(pattern::FS_PATH, fs)
@@ -279,7 +279,7 @@ fn with_middleware(routes: Router<App>, app: App) -> Router {
 }
 
 async fn no_such_route() -> Problem {
-    Problem::new(ProblemKind::NoSuchRoute, "Files are under /v1/fs/, with a slash between names.")
+    Problem::no_such_route()
 }
 
 async fn no_such_method(State(app): State<App>, pattern: MatchedPath) -> Problem {

@@ -14,6 +14,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use icu_properties::CodePointSetData;
+use icu_properties::props::DefaultIgnorableCodePoint;
 use rowdrive::schema::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
@@ -175,13 +177,13 @@ fn type_in_words(kind: FileType) -> &'static str {
     }
 }
 
-/// A printable path: escapes invalid UTF-8, control characters and characters that change the writing direction.
+/// A printable path: escapes invalid UTF-8, control characters, characters that break lines, and those that hide text or
+/// change its direction. What joins letters or pictures to one stays as it is.
 pub fn printable(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {
-            let reverses = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if c.is_control() || reverses {
+            if c.is_control() || is_hidden(c) {
                 text.extend(c.escape_default());
             } else {
                 text.push(c);
@@ -192,9 +194,47 @@ pub fn printable(path: &Path) -> String {
     text
 }
 
+/// Whether a character breaks lines, or is not seen itself (Unicode, `Default_Ignorable_Code_Point`).
+fn is_hidden(c: char) -> bool {
+    let breaks = matches!(c, '\u{2028}' | '\u{2029}');
+    // Annotations of a text within it.
+    let annotates = matches!(c, '\u{fff9}'..='\u{fffb}');
+    // The joiners, and the choice of a coloured picture: words and pictures of families need them.
+    let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+    breaks || annotates || (!joins && CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c))
+}
+
 /// Runs a blocking job on tokio's thread pool for blocking work.
 pub async fn run_blocking<T: Send + 'static, E: From<io::Error> + Send + 'static>(
     job: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     tokio::task::spawn_blocking(job).await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_name_is_one_line_in_its_order_and_hides_nothing() {
+        for (name, printed) in [
+            ("a\nb\u{1b}[2J\u{85}", "a\\nb\\u{1b}[2J\\u{85}"),
+            ("a\u{2028}b\u{2029}c", "a\\u{2028}b\\u{2029}c"),
+            ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
+            ("a\u{61c}\u{200e}\u{2066}\u{2069}", "a\\u{61c}\\u{200e}\\u{2066}\\u{2069}"),
+            (
+                "a\u{200b}\u{ad}\u{feff}\u{3164}\u{e0041}\u{fff9}",
+                "a\\u{200b}\\u{ad}\\u{feff}\\u{3164}\\u{e0041}\\u{fff9}",
+            ),
+        ] {
+            assert_eq!(printable(Path::new(name)), printed);
+        }
+        // A family, a coloured heart, a Persian word, and letters with marks.
+        for name in
+            ["\u{1f468}\u{200d}\u{1f469}", "\u{2764}\u{fe0f}", "\u{645}\u{6cc}\u{200c}", "e\u{301} \u{df}\u{3000}"]
+        {
+            assert_eq!(printable(Path::new(name)), name);
+        }
+        assert_eq!(printable(Path::new(OsStr::from_bytes(b"a\xff"))), "a\\xff");
+    }
 }

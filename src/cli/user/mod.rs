@@ -1,6 +1,7 @@
 //! `rowdrive user`: the users of a running server, and what the operator does with them while it is stopped.
 
 mod offline;
+mod quota;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -11,13 +12,13 @@ use reqwest::Method;
 use rowdrive::api::account::{NewUserRequest, SessionJson, UserChangeRequest, UserJson, UsersJson};
 use rowdrive::api::path;
 
-use super::CommandOutcome;
-use super::password_prompt;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, Result};
+use super::{CommandOutcome, name_arg, password_prompt};
 use crate::client::DriveClient;
 use crate::local_fs::printable;
 use offline::{FirstUser, ResetAdmin};
+use quota::Quota;
 
 /// Make, list and change the users of a drive.
 #[derive(Args)]
@@ -33,6 +34,7 @@ enum UserCommand {
     Passwd(Passwd),
     Disable(Disable),
     Enable(Enable),
+    Quota(Quota),
     Remove(Remove),
     ResetAdmin(ResetAdmin),
 }
@@ -44,7 +46,7 @@ enum UserCommand {
 #[derive(Args)]
 struct Add {
     /// 1 to 64 letters, marks and digits, and . _ - @ + after the first one.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
     name: String,
     /// A name for people.
     #[arg(long, value_name = "TEXT")]
@@ -68,7 +70,7 @@ struct Add {
     request: RequestArgs,
 }
 
-/// List all users.
+/// List all users, each with what he has, and may have.
 #[derive(Args)]
 struct List {
     #[command(flatten)]
@@ -79,7 +81,7 @@ struct List {
 #[derive(Args)]
 struct Passwd {
     /// Whose; without it, that of who asks.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
     name: Option<String>,
     /// A file with the new password, so that it is not asked for; only its owner, or its group, may read it.
     #[arg(long, value_name = "FILE")]
@@ -91,7 +93,7 @@ struct Passwd {
 /// Let a user log in no more, for a while: his sessions end, his tokens wait.
 #[derive(Args)]
 struct Disable {
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
     name: String,
     #[command(flatten)]
     request: RequestArgs,
@@ -100,7 +102,7 @@ struct Disable {
 /// Let a disabled user log in again.
 #[derive(Args)]
 struct Enable {
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
     name: String,
     #[command(flatten)]
     request: RequestArgs,
@@ -109,7 +111,7 @@ struct Enable {
 /// Remove a user. His files stay, and his name is never given again.
 #[derive(Args)]
 struct Remove {
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
     name: String,
     #[command(flatten)]
     request: RequestArgs,
@@ -123,6 +125,7 @@ impl UserArgs {
             UserCommand::Passwd(passwd) => passwd.run()?,
             UserCommand::Disable(Disable { name, request }) => set_disabled(&request, &name, true)?,
             UserCommand::Enable(Enable { name, request }) => set_disabled(&request, &name, false)?,
+            UserCommand::Quota(quota) => quota.run()?,
             UserCommand::Remove(remove) => remove.run()?,
             UserCommand::ResetAdmin(reset) => reset.run()?,
         })
@@ -152,7 +155,7 @@ impl List {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
             let items = |page: UsersJson| (page.users, page.next);
-            self.request.list((client, out), (path::USERS, &[]), items, line).await
+            self.request.list((client, out), (path::USERS, &[]), items, quota::line).await
         })
     }
 }
@@ -203,8 +206,14 @@ fn request_of(client: &DriveClient, method: Method, name: &str) -> reqwest::Requ
     client.resource_request(method, &[path::USERS, "/", &path::encode(name)].concat(), &[])
 }
 
-/// Prints a user in one line: the name, what is special about him, and his name for people.
+/// Prints a user in one line.
 fn line(out: &mut Out, user: &UserJson) -> io::Result<()> {
+    words(out, user)?;
+    writeln!(out)
+}
+
+/// Prints the name of a user, what is special about him, and his name for people.
+fn words(out: &mut Out, user: &UserJson) -> io::Result<()> {
     write!(out, "{}", printable(user.name.as_ref()))?;
     for (is, what) in [(user.admin, "admin"), (user.disabled, "disabled")] {
         if is {
@@ -214,5 +223,5 @@ fn line(out: &mut Out, user: &UserJson) -> io::Result<()> {
     if !user.display.is_empty() {
         write!(out, "  {}", printable(user.display.as_ref()))?;
     }
-    writeln!(out)
+    Ok(())
 }

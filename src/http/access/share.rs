@@ -4,6 +4,8 @@
 
 use std::time::Instant;
 
+use axum::http::Method;
+
 use super::credential::{Presented, cookies};
 use super::{RequestHead, browser};
 use crate::api::path::share_secret;
@@ -25,13 +27,17 @@ pub async fn admit(
     head: RequestHead<'_>,
     note: impl FnOnce(&Credential),
 ) -> Result<Credential> {
-    let RequestHead { uri, extensions, .. } = head;
+    let RequestHead { method, uri, extensions, .. } = head;
     if !app.auth.has_users().await? {
         return Err(Problem::no_share());
     }
     let secret = share_secret(uri.path()).unwrap_or_default();
-    let found = app.auth.find_share(secret).await.map_err(Problem::of_share)?;
-    note(&found);
+    let found = app.auth.find_share(secret).await.map_err(Problem::of_share);
+    let found = found.inspect(note);
+    if wanted == ShareRoute::Nothing && *method == Method::PUT {
+        return Err(Problem::no_upload_here());
+    }
+    let found = found?;
     let authority = app.auth.authority(&found).await.map_err(Problem::of_share)?;
     let open = authority.share().ok_or_else(Problem::no_share)?;
     if open.share.password.is_some() {

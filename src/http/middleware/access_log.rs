@@ -8,8 +8,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -30,7 +29,7 @@ use crate::http::app::App;
 use crate::http::callers::{Callers, ShareRoute};
 use crate::http::metrics::InFlight;
 use crate::http::request::client::Client;
-use crate::http::request::{identity, requester};
+use crate::http::request::{accepts_html, identity, requester};
 use crate::http::response::problem::{self, Problem};
 use crate::http::response::share_page;
 use crate::http::routes::pattern::{self, label};
@@ -149,6 +148,8 @@ fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Respons
         && request.method().is_safe()
         && !request.headers().contains_key(AUTHORIZATION);
     match pattern.filter(|_| is_asked) {
+        // To a program there is nothing at the start.
+        Some(pattern::ROOT) if !accepts_html(request.headers()) => problem.into_response(),
         Some(pattern) if pattern::is_page(pattern) => login::redirect(request.uri()),
         Some(pattern) if pattern::is_page_of_share(pattern) => share_login::ask(),
         _ => problem.into_response(),
@@ -157,8 +158,8 @@ fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Respons
 
 /// Whether a browser opens the page of a link: people then get a page also if there is no such link.
 fn shows_no_share(pattern: Option<&str>, request: &Request) -> bool {
-    let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok()).unwrap_or_default();
-    request.method() == Method::GET && pattern.is_some_and(pattern::is_page_of_share) && accepts.contains("text/html")
+    let is_page = pattern.is_some_and(pattern::is_page_of_share);
+    request.method() == Method::GET && is_page && accepts_html(request.headers())
 }
 
 /// Who may send a request. Below a link it is whoever knows its secret, also where there is no route or method: the secret

@@ -108,9 +108,23 @@ pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Bod
 pub async fn json_within<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
     let (text, _permit) = whole(app, headers, body, (limit, "application/json")).await?;
     serde_json::from_slice(&text).map_err(|error| {
-        let what: String = error.to_string().chars().take(200).collect();
+        let what: String = in_words(&error.to_string()).chars().take(200).collect();
         Problem::malformed(format!("The JSON body is not as it should be: {what}."))
     })
+}
+
+/// The text of an error of the JSON, without names of types of this program.
+fn in_words(error: &str) -> String {
+    let Some((found, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
+    let (kind, rest) = expected.split_once(' ').unwrap_or((expected, ""));
+    let after_name = rest.split_once(' ').map_or("", |(_, after)| after);
+    let (expected, rest) = match kind {
+        "struct" => ("an object", after_name),
+        "enum" => ("a word", after_name),
+        "u8" | "u16" | "u32" | "u64" => ("a whole number, 0 or more,", rest),
+        _ => return error.to_owned(),
+    };
+    [found, ", expected ", expected, " ", rest].concat()
 }
 
 /// Reads the fields of an HTML form, which has so many bytes at most, and comes from a page of this server.
@@ -174,4 +188,48 @@ pub fn cut(cause: &dyn std::fmt::Debug) -> Problem {
         "a body was cut",
         cause,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::account::{GrantRequest, ShareRequest, UserChangeRequest};
+
+    #[test]
+    fn what_is_wrong_with_json_is_said_without_types_of_the_program() {
+        fn said<T: DeserializeOwned>(json: &str) -> String {
+            in_words(&serde_json::from_str::<T>(json).err().unwrap().to_string())
+        }
+        for (text, expected) in [
+            (r#"{"quota":null}"#, "invalid type: null, expected an object at line 1 column 13"),
+            (r#"{"quota":5}"#, "invalid type: integer `5`, expected an object at line 1 column 10"),
+            (
+                r#"{"quota":{"bytes":-1}}"#,
+                "invalid value: integer `-1`, expected a whole number, 0 or more, at line 1 column 20",
+            ),
+            (
+                r#"{"quota":{"files":"1"}}"#,
+                "invalid type: string \"1\", expected a whole number, 0 or more, at line 1 column 21",
+            ),
+            ("5", "invalid type: integer `5`, expected an object at line 1 column 1"),
+            (r#"{"admin":5}"#, "invalid type: integer `5`, expected a boolean at line 1 column 10"),
+        ] {
+            assert_eq!(said::<UserChangeRequest>(text), expected);
+        }
+        let others = [
+            said::<UserChangeRequest>(r#"{"quota":{"byte":1}}"#),
+            said::<GrantRequest>("[]"),
+            said::<UserChangeRequest>("{"),
+            said::<ShareRequest>(r#"{"mode":5}"#),
+            said::<ShareRequest>(r#"{"mode":{}}"#),
+            said::<ShareRequest>(r#"{"mode":"other"}"#),
+            said::<ShareRequest>(r#"{"downloads":99999999999999999999}"#),
+            said::<GrantRequest>(r#"{"rights":5}"#),
+            said::<GrantRequest>(r#"{"rights":[null]}"#),
+        ];
+        for said in others {
+            let leaks = ["struct", "enum", "u64", "Json", "Request"].iter().any(|word| said.contains(word));
+            assert!(!leaks, "{said}");
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //! - [`client`]: the client that it comes from, perhaps through a proxy; [`host`]: the host that it names
 //! - [`requester`]: who asks, and the drive as he sees it; [`identity`]: the creator of what it makes
 //! - [`account`]: users and rights; [`audit`]: the log of what is done with them
-//! - [`body`]: JSON bodies and uploads
+//! - [`body`]: JSON bodies and uploads; [`watched`]: uploads whose requester may store them no more
 //! - [`tar`]: a body that is a tar
 
 pub mod account;
@@ -24,6 +24,7 @@ pub mod query;
 pub mod range;
 pub mod requester;
 pub mod tar;
+pub mod watched;
 
 pub use condition::Preconditions;
 pub use identity::Creator;
@@ -31,9 +32,15 @@ pub use path::RequestPath;
 pub use query::Params;
 pub use requester::drive_of;
 
+use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::http::response::problem::{Problem, Result};
+
+/// Whether a browser asks, for a page.
+pub fn accepts_html(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).and_then(|accepts| accepts.to_str().ok()).is_some_and(|accepts| accepts.contains("text/html"))
+}
 
 /// The ASCII value of a header that may be sent once at most.
 pub fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {

@@ -86,9 +86,22 @@ impl Problem {
         )
     }
 
+    pub fn no_such_route() -> Self {
+        Self::new(ProblemKind::NoSuchRoute, "Files are under /v1/fs/, with a slash between names.")
+    }
+
     /// 404, the same for a wrong link and for that of a share that has ended, in whatever way.
     pub fn no_share() -> Self {
         Self::new(ProblemKind::NotFound, "There is nothing here: the link is wrong, or it has ended.")
+    }
+
+    /// 404 for an upload by a link that names no place for it, the same for a wrong link. curl adds the name of the file to
+    /// an address that ends with a slash.
+    pub fn no_upload_here() -> Self {
+        Self::no_share().with_detail(
+            "Nothing is taken here, whether there is such a link or not. A link to upload by takes a file at \
+             `/s/<secret>/fs/<name>`: add `fs/` to it, as with `curl -T photo.jpg '.../s/<secret>/fs/'`.",
+        )
     }
 
     /// The problem of a share: one that has ended is as if it never was.

@@ -18,7 +18,7 @@ use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{cookie, headers, html, password_form};
 
 /// Where a login leads that was asked for by no page.
-const START: &str = pattern::DOCS_PAGE;
+const START: &str = pattern::ROOT;
 /// Bytes of a target that is kept over the login.
 const NEXT_BYTES: usize = 4_096;
 /// The form works without scripts and pictures. No foreign page may show it in a frame, and people type into it.

@@ -19,6 +19,7 @@ pub mod share_form;
 pub mod share_login;
 pub mod share_upload;
 pub mod shares;
+pub mod start;
 pub mod stat;
 pub mod swagger_ui;
 pub mod tokens;

@@ -2,6 +2,7 @@
 
 use crate::api::path;
 
+pub const ROOT: &str = "/";
 pub const FS: &str = path::FS;
 pub const FS_ROOT: &str = "/v1/fs/";
 pub const FS_PATH: &str = "/v1/fs/{*path}";
@@ -43,7 +44,7 @@ pub fn is_of_health(pattern: &str) -> bool {
 
 /// Whether a route is a page that people open in a browser. Others are for programs and scripts.
 pub fn is_page(pattern: &str) -> bool {
-    matches!(pattern, DOCS | DOCS_PAGE)
+    matches!(pattern, ROOT | DOCS | DOCS_PAGE)
 }
 
 /// Whether a route is a page of a share, or its form for the password.
@@ -72,7 +73,7 @@ pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
         (SHARED_PATH | SHARED_ROOT, true) | (SHARED_FS, _) => "/s/{secret}/fs/{path}/",
         (SHARED_PATH, false) => "/s/{secret}/fs/{path}",
         (HEALTHZ | READYZ | METRICS, _) => "health",
-        (OPENAPI | DOCS | DOCS_PAGE | DOCS_ASSET, _) => "docs",
+        (ROOT | OPENAPI | DOCS | DOCS_PAGE | DOCS_ASSET, _) => "docs",
         _ => "none",
     }
 }

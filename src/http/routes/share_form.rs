@@ -16,6 +16,7 @@ use crate::http::media_type;
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::body::{declared, pieces, refuse_coding};
 use crate::http::request::form_data::FormReader;
+use crate::http::request::watched::while_allowed;
 use crate::http::request::{Creator, Params};
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::upload_page::{SentFiles, upload};
@@ -56,8 +57,9 @@ async fn add_all(
         return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
     }
     refuse_coding(headers)?;
-    // Each file has the limit of a body.
-    let form = FormReader::new(headers, pieces(body, declared(headers, None)?, None))?;
+    // Each file has the limit of a body, and the share that of all that is stored.
+    let pieces = while_allowed(pieces(body, declared(headers, None)?, None), || drive.find_shared());
+    let form = FormReader::new(headers, pieces)?;
     let (mut sent, mut status) = (SentFiles::default(), StatusCode::CREATED);
     match add_files((app, drive, &audit), &creator, form, (&mut sent, &mut status)).await {
         Ok(()) if sent.count == 0 => Err(Problem::malformed("The form has no file: choose at least one.")),
@@ -150,5 +152,5 @@ fn within(
 
 /// Whether a problem is of one file, so that others may still be stored.
 fn is_of_file(kind: ProblemKind) -> bool {
-    matches!(kind, ProblemKind::Malformed | ProblemKind::Quota | ProblemKind::BodyTooLarge)
+    matches!(kind, ProblemKind::Malformed | ProblemKind::ShareFull | ProblemKind::BodyTooLarge)
 }

@@ -15,6 +15,7 @@ use crate::http::app::App;
 use crate::http::request::audit::{Audit, AuditEvent};
 use crate::http::request::body::{check_end, pieces};
 use crate::http::request::path::decode;
+use crate::http::request::watched::while_allowed;
 use crate::http::request::{Creator, Params, RequestPath};
 use crate::http::response::json;
 use crate::http::response::problem::{Problem, Result};
@@ -71,7 +72,7 @@ async fn add(
         length: asked.length,
         digests: asked.digests.values().collect(),
     };
-    let pieces = pieces(body, asked.length, app.options.max_body);
+    let pieces = while_allowed(pieces(body, asked.length, app.options.max_body), || drive.find_shared());
     let written = drive.add(&name, options, pieces).await.map_err(|error| match error {
         PutError::Drive(DriveError::DigestMismatch(found)) => asked.digests.mismatch(found),
         error => refused(error),
@@ -95,7 +96,8 @@ pub fn refused(error: PutError<Problem>) -> Problem {
         PutError::Body(problem) => problem,
     };
     match problem.kind() {
-        ProblemKind::Quota => problem.with_detail(
+        ProblemKind::Quota => Problem::new(
+            ProblemKind::ShareFull,
             "By this link there is no room for so much: send less, or ask whoever has sent you the link for more.",
         ),
         _ => problem,

@@ -15,6 +15,7 @@ use crate::http::media_type;
 use crate::http::request::body::{check_end, declared, pieces, refuse_any, refuse_coding};
 use crate::http::request::condition::resolve_condition;
 use crate::http::request::digest::Digests;
+use crate::http::request::watched::while_writable_below;
 use crate::http::request::{Creator, Params, Preconditions, RequestPath, single_header};
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::written::write_response;
@@ -73,7 +74,8 @@ pub async fn put(
         length: asked.length,
         digests: asked.digests.values().collect(),
     };
-    let pieces = pieces(body, asked.length, app.options.max_body);
+    let parent = target.path.split().map_or_else(DrivePath::root, |(parent, _)| parent);
+    let pieces = while_writable_below(pieces(body, asked.length, app.options.max_body), &drive, &parent);
     let written = match drive.put(&target.path, options, pieces).await {
         Err(PutError::Drive(DriveError::DigestMismatch(found))) => return Err(asked.digests.mismatch(found)),
         Err(PutError::Drive(error)) => return Err(error.into()),

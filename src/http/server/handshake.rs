@@ -18,7 +18,7 @@ pub enum HandshakeError {
     /// It took too long.
     Slow,
     /// The client has sent something else, such as a request in plain text.
-    NoTls(ClientSocket),
+    NoTls(Box<ClientSocket>),
     /// The client has left, or does not trust the certificate.
     Failed(io::Error),
 }
@@ -32,7 +32,7 @@ pub async fn shake_hands(
     let handshake = async {
         let mut first = [0];
         match socket.stream.peek(&mut first).await {
-            Ok(1) if first != [HANDSHAKE] => return Err(HandshakeError::NoTls(socket)),
+            Ok(1) if first != [HANDSHAKE] => return Err(HandshakeError::NoTls(Box::new(socket))),
             Ok(_) => {}
             Err(error) => return Err(HandshakeError::Failed(error)),
         }

@@ -200,8 +200,10 @@ async fn an_admin_who_is_demoted_changes_nothing_more() {
     .await;
 }
 
+type Request = fn(Auth, Credential, SecretOwner) -> BoxFuture<'static, Result<(), AuthError>>;
+
 /// What an admin asks for, of Tom and of herself.
-const ASKED: [fn(Auth, Credential, SecretOwner) -> BoxFuture<'static, Result<(), AuthError>>; 7] = [
+const ASKED: [Request; 7] = [
     |auth, eva, _| {
         let disable = UserChange { disabled: Some(true), ..UserChange::default() };
         Box::pin(async move { auth.change_user(&eva, "tom", disable).await.map(drop) })

@@ -72,12 +72,13 @@ fn an_admin_makes_changes_and_removes_users() {
     printed(&joined(&[&"user", &"add", &"max", &"--home", &"/w/max", &"--admin"], &new));
     let json = printed(&joined(&[&"user", &"add", &"ann", &"--json"], &new));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["name"], "ann");
-    assert_eq!(printed(&[&"user", &"list"]), "ann\neve  admin  Eve E.\nguest\nmax  admin\ntom\n");
+    assert_eq!(printed(&[&"user", &"list"]), USERS);
     assert!(drive.printed("max", &[&"ls", &"/w"]).contains("max/"));
     assert_eq!(printed(&[&"user", &"disable", &"TOM"]), "tom  disabled\n");
     let refused = drive.by("tom", &[&"ls", &"/"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.err.contains("(401)") && refused.err.contains("--token-file"), "{refused:?}");
+    // It has sent a name and a password, and so is not told to.
+    assert!(refused.err.contains("(401)") && !refused.err.contains("--"), "{refused:?}");
     assert_eq!(printed(&[&"user", &"enable", &"tom"]), "tom\n");
     drive.by("tom", &[&"ls", &"/home/tom"]).is_done();
     printed(&[&"user", &"remove", &"tom"]);
@@ -88,7 +89,72 @@ fn an_admin_makes_changes_and_removes_users() {
     for server in ["", "tom@"] {
         let url = format!("http://{server}{}", drive.server.address);
         let refused = Run::from_output(command("unused", &[&"ls", &"/", &"--server", &url]).output().unwrap());
-        assert!(refused.code == Some(2) || refused.err.contains("(401)"), "{refused:?}");
+        let is_told =
+            refused.err.contains("(401)") && refused.err.contains("--user") && refused.err.contains("--token-file");
+        assert!(refused.code == Some(2) || is_told, "{refused:?}");
+    }
+}
+
+/// Eve has made the homes, and is their creator.
+const USERS: &str = "ann  0 B  0 files and folders\neve  admin  Eve E.  0 B  7 files and folders\n\
+    guest  0 B  0 files and folders\nmax  admin  0 B  0 files and folders\ntom  0 B  0 files and folders\n";
+
+#[test]
+fn an_admin_shows_and_sets_quotas() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let file = drive.folder.path().join("f");
+    fs::write(&file, vec![b'x'; 2048]).unwrap();
+    let quota =
+        |arguments: &[&dyn AsRef<OsStr>]| drive.printed("eve", &joined(&[&"user", &"quota", &"tom"], arguments));
+    assert_eq!(quota(&[]), "tom  0 B  0 files and folders\n");
+    assert_eq!(quota(&[&"--bytes", &"3KiB"]), "tom  0 B of 3.00 KiB  0 files and folders\n");
+    assert_eq!(quota(&[&"--files", &"5"]), "tom  0 B of 3.00 KiB  0 of 5 files and folders\n");
+    let folder = drive.folder.path().join("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::rename(&file, folder.join("f")).unwrap();
+    drive.printed("tom", &[&"import", &folder, &"/home/tom"]);
+    let is = "tom  2.00 KiB of 3.00 KiB  1 of 5 files and folders\n";
+    assert_eq!(drive.printed("tom", &[&"user", &"quota", &"TOM"]), is, "his own");
+    assert!(drive.printed("eve", &[&"user", &"list"]).ends_with(is));
+    let json: serde_json::Value = serde_json::from_str(&quota(&[&"--json", &"--bytes", &"none"])).unwrap();
+    assert_eq!(json["quota"], serde_json::json!({"bytes": null, "files": 5}));
+    assert_eq!(quota(&[&"--files", &"none", &"--bytes", &"0"]), "tom  2.00 KiB of 0 B  1 files and folders\n");
+    let refused = drive.by("tom", &[&"cp", &"/home/tom/f", &"/home/tom/g"]);
+    assert!(refused.code == Some(1) && refused.err.contains("(507)"), "{refused:?}");
+    let refused = drive.by("tom", &[&"user", &"quota", &"tom", &"--bytes", &"none"]);
+    assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
+    for wrong in [&[&"--bytes" as &dyn AsRef<OsStr>, &"much"][..], &[&"--files", &"-1"], &[&"--files", &"1KiB"]] {
+        assert_eq!(drive.by("eve", &joined(&[&"user", &"quota", &"tom"], wrong)).code, Some(2));
+    }
+}
+
+/// What would be part of another address, or none.
+#[test]
+fn what_can_be_no_name_and_no_id_is_not_sent() {
+    let nobody = "127.0.0.1:1";
+    for bad in ["", ".", "..", "a/b", "%2e%2e", "x y"] {
+        let commands: [&[&dyn AsRef<OsStr>]; 13] = [
+            &[&"share", &"remove", &bad],
+            &[&"share", &"remove", &"00000000-0000-4000-8000-000000000000", &"--of", &bad],
+            &[&"share", &"list", &"--of", &bad],
+            &[&"token", &"remove", &bad],
+            &[&"token", &"list", &"--of", &bad],
+            &[&"grant", &"set", &"/d", &bad, &"read"],
+            &[&"grant", &"remove", &"/d", &bad],
+            &[&"grant", &"list", &"--to", &bad],
+            &[&"user", &"add", &bad],
+            &[&"user", &"passwd", &bad],
+            &[&"user", &"disable", &bad],
+            &[&"user", &"remove", &bad],
+            &[&"user", &"quota", &bad],
+        ];
+        for command in commands {
+            let refused = rowdrive(nobody, command);
+            let is_told =
+                refused.err.contains("write the id as the list shows it") || refused.err.contains("a user name");
+            assert!(refused.code == Some(2) && is_told, "{bad:?}: {refused:?}");
+        }
     }
 }
 
@@ -185,7 +251,7 @@ fn grants_and_narrow_tokens_are_made_listed_and_taken_back() {
     let token = drive.printed("tom", &narrow);
     assert!(token.starts_with("rd_") && token.lines().count() == 1, "{token}");
     let listed = drive.printed("tom", &[&"token", &"list"]);
-    assert!(listed.ends_with("  camera  /photos  read,write\n"), "{listed}");
+    assert!(listed.contains("  camera  /photos  read,write  made 20"), "{listed}");
     let file = secret(drive.folder.path(), "token", token.trim());
     drive.run(&[&"import", &empty, &"/photos/new", &"--token-file", &file]).is_done();
     assert_eq!(drive.run(&[&"ls", &"/home/tom", &"--token-file", &file]).code, Some(1));
@@ -215,8 +281,11 @@ fn links_are_made_listed_and_ended() {
     fs::write(&file, "content").unwrap();
     let tom = |arguments: &[&dyn AsRef<OsStr>]| drive.printed("tom", arguments);
     let end = "2099-12-31T23:59:59.000Z";
-    let upload = tom(&[&"share", &"add", &"/home/tom/", &"--upload", &"--bytes", &"1KiB", &"--expires", &end]);
-    let upload = upload.strip_suffix('\n').unwrap();
+    let added: [&dyn AsRef<OsStr>; 8] =
+        [&"share", &"add", &"/home/tom/", &"--upload", &"--bytes", &"1KiB", &"--expires", &end];
+    let added = drive.by("tom", &added);
+    added.is_done();
+    let upload = added.out.strip_suffix('\n').unwrap();
     assert!(upload.starts_with(&format!("http://{}/s/", drive.server.address)) && upload.ends_with('/'), "{upload}");
     let (sent, status) = curl(&[&"--upload-file", &file, &format!("{upload}fs/f.txt")]);
     assert_eq!((sent.as_str(), status.as_str()), (r#"{"name":"f.txt","size":7}"#, "201"));
@@ -232,7 +301,17 @@ fn links_are_made_listed_and_ended() {
     let listed = tom(&[&"share", &"list"]);
     let mut lines: Vec<_> = listed.lines().map(|line| line.split_once("  ").unwrap()).collect();
     lines.sort_by_key(|(_, text)| text.len());
-    let texts: Vec<_> = lines.iter().map(|(_, text)| *text).collect();
+    assert!(added.err.contains(lines[1].0) && added.err.lines().count() == 1, "its id alone: {}", added.err);
+    // When each was made is between both.
+    let texts: Vec<_> = lines
+        .iter()
+        .map(|(_, text)| {
+            let (before, made) = text.split_once("  made ").unwrap();
+            let (time, after) = made.split_at("2099-12-31T23:59:59.000Z".len());
+            assert!(time.starts_with("20") && time.ends_with('Z'), "{text}");
+            [before, after].concat()
+        })
+        .collect();
     let expected = [
         "/home/tom/f.txt  read  by tom  1 downloads left  with a password".to_owned(),
         format!("/home/tom  upload  by tom  1017 B left  until {end}"),
@@ -251,6 +330,12 @@ fn links_are_made_listed_and_ended() {
         &[&"share", &"add", &"/home/tom", &"--upload", &"--bytes", &"much"],
     ] {
         assert_eq!(drive.by("tom", wrong).code, Some(2));
+    }
+    // The whole drive.
+    for (mode, told) in [(&[][..], "shows the whole drive"), (&[&"--upload" as &dyn AsRef<OsStr>][..], "whole drive")] {
+        let added = drive.by("eve", &joined(&[&"share", &"add", &"/"], mode));
+        added.is_done();
+        assert!(added.out.lines().count() == 1 && added.err.contains(told), "{added:?}");
     }
     let refused = drive.by("tom", &[&"share", &"add", &"/home/tom/f.txt", &"--upload"]);
     assert!(refused.code == Some(1) && refused.err.contains("directory"), "{refused:?}");

@@ -10,8 +10,8 @@ use super::test_app::TestApp;
 async fn unknown_routes_and_methods_are_refused() {
     let app = TestApp::new().await;
     app.files(&["/v1/fs/f"]).await;
+    app.get("/").await.problem(404, "no-such-route");
     for target in [
-        "/",
         "/v1",
         "/v1/",
         "/v2/fs/",
@@ -42,6 +42,7 @@ async fn unknown_routes_and_methods_are_refused() {
         (&["GET", "HEAD", "PUT"], "/v1/copy", "POST"),
         (&["POST"], "/healthz", "GET HEAD"),
         (&["PUT"], "/readyz", "GET HEAD"),
+        (&["PUT", "POST"], "/", "GET HEAD"),
     ] {
         for method in methods {
             let refused = app.send(method, target, &[], "").await.problem(405, "method-not-allowed");

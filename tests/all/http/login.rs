@@ -57,6 +57,27 @@ async fn a_page_sends_its_reader_to_the_login_and_back() {
 }
 
 #[tokio::test]
+async fn the_start_is_a_page_with_links_for_who_is_logged_in() {
+    let app = with_users().await;
+    let browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    let sent = app.send("GET", "/", &[browser], "").await.is(303);
+    assert_eq!(sent.header("location"), Some("/login?next=%2F"));
+    let done = post(&app, &[OWN, FORM], format!("user=eve&password={}", PASSWORD.replace(' ', "+"))).await.is(303);
+    assert_eq!(done.header("location"), Some("/"));
+    let cookie = ("cookie", done.header("set-cookie").unwrap().split(';').next().unwrap());
+    let page = app.send("GET", "/", &[browser, cookie], "").await.is(200);
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let links: Vec<_> = page.text().split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(links, ["/v1/fs/", "/v1/session", "/docs/"]);
+    for link in links {
+        app.send("GET", link, &[browser, cookie], "").await.is(200);
+    }
+    // A program finds nothing, and is not sent to the login.
+    app.send("GET", "/", &[cookie], "").await.problem(404, "no-such-route");
+    app.get("/").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
 async fn a_login_leads_to_no_other_server() {
     let app = with_users().await;
     for next in [
@@ -69,9 +90,9 @@ async fn a_login_leads_to_no_other_server() {
         "/%0D%0ASet-Cookie:x",
     ] {
         let page = app.get(&format!("/login?next={next}")).await.is(200);
-        assert!(page.text().contains(r#"name="next" value="/docs/""#), "{next}: {}", page.text());
+        assert!(page.text().contains(r#"name="next" value="/""#), "{next}: {}", page.text());
         let done = post(&app, &[OWN, FORM], fields(PASSWORD, next)).await.is(303);
-        assert_eq!(done.header("location"), Some("/docs/"), "{next}");
+        assert_eq!(done.header("location"), Some("/"), "{next}");
     }
     let quoted = app.get("/login?next=/%22%3E%3Cscript%3E").await.is(200);
     assert!(!quoted.text().contains("<script>"), "{}", quoted.text());

@@ -32,6 +32,7 @@ use crate::http::app::App;
 use crate::http::request::body::{check_end, declared, pieces, refuse_coding};
 use crate::http::request::digest::Digests;
 use crate::http::request::tar::TarReader;
+use crate::http::request::watched::while_writable_below;
 use crate::http::request::{Creator, Params, Preconditions};
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
@@ -66,7 +67,7 @@ pub async fn put(
     drive.check_below(path).await?;
     let place = place(app).await?;
     // IMPORTANT: the first poll of the body sends `100 Continue`, so it comes before the head of the answer.
-    let reader = TarReader::open(pieces(body, length, None)).await?;
+    let reader = TarReader::open(while_writable_below(pieces(body, length, None), drive, path)).await?;
     let options = UnpackOptions {
         drive: drive.clone(),
         target: path.clone(),

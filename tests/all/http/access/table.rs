@@ -79,6 +79,7 @@ const FILES: &[Row] = &[
 ];
 
 const OPERATING: &[Row] = &[
+    ("GET", "/", "/", "", [404; 4]),
     ("GET", "/login", "/login", "", [200; 4]),
     ("POST", "/login", "/login", "", [415; 4]),
     ("GET", "/healthz", "/healthz", "", [200; 4]),

@@ -183,6 +183,16 @@ async fn bodies_are_small_and_have_known_members_only() {
     ] {
         api.by(ADMIN, method, target, body).await.problem(400, "malformed");
     }
+    // What is wrong is said in words of JSON, not in types of the program.
+    for (method, target, body) in [
+        ("POST", "/v1/users", json!({"name": "x", "password": PASSWORD, "quota": 5})),
+        ("PATCH", "/v1/users/tom", json!({"quota": null})),
+        ("PATCH", "/v1/users/tom", json!({"quota": {"bytes": -1}})),
+    ] {
+        let refused = api.by(ADMIN, method, target, body).await.problem(400, "malformed");
+        let leaks = ["Json", "struct", "u64"].iter().any(|word| refused.text().contains(word));
+        assert!(!leaks, "{}", refused.text());
+    }
     let headers = [("authorization", basic(ADMIN, PASSWORD))];
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     api.app.send("POST", "/v1/tokens", &headers, r#"{"name":"x"}"#).await.problem(415, "media-type");

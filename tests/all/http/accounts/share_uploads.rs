@@ -1,10 +1,15 @@
 //! Shares to upload by: files come in, and nothing comes out.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::shares::{make, put, with_files};
 use super::{ADMIN, Api, walk};
@@ -232,29 +237,145 @@ async fn bytes_bound_what_is_uploaded_by_a_share() {
     let (url, _) = make(&api, "tom", json!({"path": "/home/tom/a", "mode": "upload", "bytes": 10})).await;
     // By the length that is told, before the body is read; and while it comes.
     let (body, is_read) = watched(b"eleven bytes");
-    let refused = api.add_with(&url, "f", &[("content-length", "12")], body).await.problem(507, "quota");
+    let refused = api.add_with(&url, "f", &[("content-length", "12")], body).await.problem(507, "share-full");
     assert!(!is_read.load(std::sync::atomic::Ordering::Relaxed));
-    assert!(!refused.text().contains("quota allows") && !refused.text().contains("session"), "{}", refused.text());
+    for of_users in ["quota", "Your", "session", "user"] {
+        assert!(!refused.text().contains(of_users), "{of_users}: {}", refused.text());
+    }
     let pieces = stream::iter([6, 6, 1 << 20]).map(|size| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; size])));
-    api.add(&url, "f", Body::from_stream(pieces)).await.problem(507, "quota");
+    api.add(&url, "f", Body::from_stream(pieces)).await.problem(507, "share-full");
     assert_eq!(api.left().await, 10);
     api.add(&url, "f", "six by").await.is(201);
     assert_eq!(api.left().await, 4);
-    api.add(&url, "f", "five.").await.problem(507, "quota");
+    api.add(&url, "f", "five.").await.problem(507, "share-full");
     api.add(&url, "f", "four").await.is(201);
     assert_eq!(api.left().await, 0);
-    api.add(&url, "f", "1").await.problem(507, "quota");
+    api.add(&url, "f", "1").await.problem(507, "share-full");
     // What is deleted was uploaded all the same.
     api.by("tom", "DELETE", "/v1/fs/home/tom/a/f%20(2)", Value::Null).await.is(204);
-    api.add(&url, "f", "1").await.problem(507, "quota");
+    api.add(&url, "f", "1").await.problem(507, "share-full");
     api.add(&url, "empty", "").await.is(201);
     api.stranger(&url).await.is(200);
     // His quota bounds it too, and a stranger does not learn which of both.
     let (url, _) = upload(&api).await;
     api.by(ADMIN, "PATCH", "/v1/users/tom", json!({"quota": {"files": 8}})).await.is(200);
     api.add(&url, "last", "x").await.is(201);
-    let quota = api.add(&url, "more", "").await.problem(507, "quota");
+    let quota = api.add(&url, "more", "").await.problem(507, "share-full");
     assert_eq!(quota.json()["detail"], refused.json()["detail"]);
+}
+
+/// What is sent before it is found out, larger than content in a row.
+const BEGIN: usize = 300_000;
+
+/// What an upload answers that has not come in whole when `end` is done, some seconds later. `begin`: what its body begins
+/// with, before [`BEGIN`] bytes.
+async fn ended_while_sent<F: Future<Output = TestResponse>>(
+    begin: &'static str,
+    send: impl FnOnce(Body) -> F,
+    end: impl Future<Output = TestResponse>,
+) -> TestResponse {
+    let (reached, ended) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let (here, over) = (reached.clone(), ended.clone());
+    let first = [begin.as_bytes(), &vec![b'x'; BEGIN]].concat();
+    let pieces = stream::once(async { Ok::<_, std::io::Error>(Bytes::from(first)) }).chain(stream::once(async move {
+        here.notify_one();
+        // A client that goes on to send, slowly.
+        while !over.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        std::future::pending().await
+    }));
+    let ending = async {
+        reached.notified().await;
+        let answer = end.await;
+        assert!(answer.status < 300, "{answer:?}");
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(6)).await;
+        tokio::time::resume();
+        ended.store(true, Ordering::SeqCst);
+    };
+    let both = async { tokio::join!(send(Body::from_stream(pieces)), ending) };
+    tokio::time::timeout(Duration::from_secs(60), both).await.expect("it goes on").0
+}
+
+#[tokio::test]
+async fn an_upload_breaks_off_within_seconds_of_the_end_of_its_link() {
+    let api = with_files().await;
+    let wrong = format!("/s/{}/fs/f", "A".repeat(27));
+    let wrong = comparable(&api.app.send("PUT", &wrong, &[], "x").await.is(404));
+    let field = "--limit\r\nContent-Disposition: form-data; name=\"files\"; filename=\"f\"\r\n\r\n";
+    let disabled = |disabled: bool| api.by(ADMIN, "PATCH", "/v1/users/tom", json!({"disabled": disabled}));
+    for by_form in [false, true] {
+        for way in ["ended", "disabled", "unshared"] {
+            let (url, made) = upload(&api).await;
+            let (target, begin) = if by_form { (url.clone(), field) } else { (format!("{url}fs/f"), "") };
+            let (method, headers) = if by_form { ("POST", &FORM[..]) } else { ("PUT", &[][..]) };
+            let end = async {
+                match way {
+                    "ended" => {
+                        api.by("tom", "DELETE", &format!("/v1/shares/{}", made["id"].as_str().unwrap()), Value::Null)
+                            .await
+                    }
+                    "disabled" => disabled(true).await,
+                    _ => api.by(ADMIN, "DELETE", "/v1/grants?path=/home/tom&user=tom", Value::Null).await,
+                }
+            };
+            let answer = ended_while_sent(begin, |body| api.app.send(method, &target, headers, body), end).await;
+            assert_eq!(comparable(&answer), wrong, "{way} {by_form}");
+            // Nothing is held, and nothing is there.
+            disabled(false).await.is(200);
+            let rights = json!({"path": "/home/tom", "user": "tom", "rights": ["write", "share"]});
+            api.by(ADMIN, "PUT", "/v1/grants", rights).await;
+            assert_eq!(api.app.content_files(0).await.len(), 0, "{way} {by_form}");
+            assert_eq!(api.toms("a/").await.is(200).names(), ["b", "f"]);
+            let (url, _) = make(&api, "tom", json!({"path": "/home/tom/a/b", "mode": "upload", "bytes": 1})).await;
+            api.add(&url, way, "x").await.is(201);
+        }
+    }
+}
+
+/// The same for users.
+#[tokio::test]
+async fn an_upload_of_a_user_breaks_off_within_seconds_of_the_end_of_his_right() {
+    let api = with_files().await;
+    let token = api.by("tom", "POST", "/v1/tokens", json!({"name": "x"})).await.is(201).json();
+    let by_token = format!("Bearer {}", token["secret"].as_str().unwrap());
+    let by_tom = basic("tom", PASSWORD);
+    let end_token = format!("/v1/tokens/{}", token["id"].as_str().unwrap());
+    let send =
+        async |by: &str, target: &str, body: Body| api.app.send("PUT", target, &[("authorization", by)], body).await;
+    let file = "/v1/fs/home/tom/a/new";
+    let end = api.by("tom", "DELETE", &end_token, Value::Null);
+    ended_while_sent("", |body| send(&by_token, file, body), end).await.problem(401, "unauthorized");
+    let end = api.by(ADMIN, "DELETE", "/v1/grants?path=/home/tom&user=tom", Value::Null);
+    ended_while_sent("", |body| send(&by_tom, file, body), end).await.problem(403, "forbidden");
+    let rights = json!({"path": "/home/tom", "user": "tom", "rights": ["write", "share"]});
+    api.by(ADMIN, "PUT", "/v1/grants", rights).await.is(201);
+    // What is none of this goes on, also if its folder is made by it.
+    send(&by_tom, "/v1/fs/home/tom/a/made/new", Body::from(vec![7; BEGIN])).await.is(201);
+    let end = api.by(ADMIN, "PATCH", "/v1/users/tom", json!({"disabled": true}));
+    ended_while_sent("", |body| send(&by_tom, file, body), end).await.problem(401, "unauthorized");
+    assert_eq!(api.app.content_files(1).await.len(), 1);
+}
+
+/// curl adds the name of a file to an address that ends with a slash.
+#[tokio::test]
+async fn an_upload_beside_the_files_of_a_link_is_told_where_they_are() {
+    let api = with_files().await;
+    let (url, _) = upload(&api).await;
+    let (read, _) = make(&api, "tom", json!({"path": "/home/tom/a", "mode": "read"})).await;
+    let locked = json!({"path": "/home/tom/a", "mode": "upload", "password": PASSWORD});
+    let (locked, _) = make(&api, "tom", locked).await;
+    let (ended, made) = upload(&api).await;
+    api.by("tom", "DELETE", &format!("/v1/shares/{}", made["id"].as_str().unwrap()), Value::Null).await.is(204);
+    for path in ["photo.jpg", "", "fs", "a/b.jpg", "login"] {
+        let wrong = api.app.send("PUT", &format!("/s/{}/{path}", "A".repeat(27)), &[], "x").await.is(404);
+        assert!(wrong.json()["detail"].as_str().unwrap().contains("/s/<secret>/fs/<name>"), "{wrong:?}");
+        for link in [&url, &read, &locked, &ended] {
+            let answer = api.app.send("PUT", &format!("{link}{path}"), &[], "x").await;
+            assert_eq!(comparable(&answer), comparable(&wrong), "{path}");
+        }
+    }
 }
 
 /// 32 strangers send at once, with room for five.

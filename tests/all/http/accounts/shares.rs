@@ -53,6 +53,7 @@ impl Api {
             ("GET", "none"),
             ("HEAD", "fs/f"),
             ("PUT", "fs/f"),
+            ("PUT", "none"),
             ("POST", "login"),
         ] {
             let [wrong, ended] = [&of_nobody, url].map(|link| [link, rest].concat());
