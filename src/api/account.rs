@@ -341,7 +341,7 @@ pub struct ShareJson {
     pub password: bool,
     #[schema(required, format = DateTime)]
     pub expires: Option<String>,
-    /// How many downloads are left. Null: no limit, or a share to upload by.
+    /// How many downloads are left. Null: no limit, or an upload share.
     #[schema(required)]
     pub downloads: Option<u64>,
     /// How many bytes may still be uploaded. Null: a share to read.

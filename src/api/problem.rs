@@ -98,7 +98,7 @@ pub enum ProblemKind {
     DiskFull,
     /// The user's quota would be passed.
     Quota,
-    /// A share to upload by takes no more.
+    /// An upload share takes no more.
     ShareFull,
 }
 

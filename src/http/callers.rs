@@ -24,7 +24,7 @@ pub enum ShareRoute {
     Enter,
     /// The page, of every share.
     Page,
-    /// To list and download. By a share to upload there is none of it.
+    /// To list and download. By an upload share there is none of it.
     Read,
     /// To add files. A share to read has no such method.
     Upload,

@@ -97,7 +97,7 @@ impl Share {
         }
     }
 
-    /// Whether it has served all its downloads. A share to upload never has: without bytes left it still takes empty files.
+    /// Whether it has served all its downloads. An upload share never has: without bytes left it still takes empty files.
     pub fn is_used_up(&self, used: u64) -> bool {
         matches!(self.mode, ShareMode::Read { downloads: Some(limit) } if used >= limit)
     }

@@ -99,7 +99,7 @@ impl Problem {
     /// an address that ends with a slash.
     pub fn no_upload_here() -> Self {
         Self::no_share().with_detail(
-            "Nothing is taken here, whether there is such a link or not. A link to upload by takes a file at \
+            "Nothing is taken here, whether there is such a link or not. The link of an upload share takes a file at \
              `/s/<secret>/fs/<name>`: add `fs/` to it, as with `curl -T photo.jpg '.../s/<secret>/fs/'`.",
         )
     }

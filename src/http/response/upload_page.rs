@@ -1,4 +1,4 @@
-//! The page of a share to upload by: a form, which works without a script. With its script it sends each file by itself,
+//! The page of an upload share: a form, which works without a script. With its script it sends each file by itself,
 //! says at once what became of it, and keeps its time.
 
 use std::fmt::Write as _;

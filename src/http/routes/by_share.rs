@@ -38,7 +38,7 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
 
 /// The page of a share
 ///
-/// For people: links to the files. For a share to upload by: a form, with a script that sends each file by itself.
+/// For people: links to the files. For an upload share: a form, with a script that sends each file by itself.
 #[utoipa::path(get, path = "/s/{secret}/", operation_id = "shared_page", tag = "shares",
     params(("secret" = String, Path, description = "From `url` of the share"),
            ("path" = Option<String>, Query, description = "A directory of the share, as `/2026`"),

@@ -27,7 +27,7 @@ const FIELDS: usize = 1_000;
 
 /// Upload files by the form of a share
 ///
-/// The page of a share to upload by has it. Each file is stored as by PUT, one after the other: what was stored stays, also
+/// The page of an upload share has it. Each file is stored as by PUT, one after the other: what was stored stays, also
 /// if another one is refused. The answer is the page again, which says what became of each.
 #[utoipa::path(post, path = "/s/{secret}/", operation_id = "upload_by_form", tag = "shares",
     params(("secret" = String, Path, description = "From `url` of the share")),

@@ -55,10 +55,10 @@ async fn add(
     let target = RequestPath::of_share(uri)?;
     let name = match target.path.split() {
         Some((parent, name)) if parent.is_root() && !target.directory => name,
-        _ => return Err(Problem::malformed("A link to upload by takes files, and no folders: send one name.")),
+        _ => return Err(Problem::malformed("The link of an upload share takes files, and no folders: send one name.")),
     };
     if [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE].iter().any(|name| headers.contains_key(name)) {
-        return Err(Problem::malformed("A link to upload by replaces nothing, so it takes no conditions."));
+        return Err(Problem::malformed("The link of an upload share replaces nothing, so it takes no conditions."));
     }
     check_end(version, headers)?;
     let params = Params::parse(uri.query(), &["modified"])?;
