@@ -21,7 +21,7 @@ pub struct SecretArg {
 
 impl SecretArg {
     /// Ends it. `resource`: the path of those of its kind.
-    pub fn end(self, resource: &str) -> Result<CommandOutcome> {
+    pub fn revoke(self, resource: &str) -> Result<CommandOutcome> {
         self.request.run(async |client, _| {
             let secret = [resource, "/", &self.id.to_string()].concat();
             client.send(client.resource_request(Method::DELETE, &secret, &of_user(self.of.as_ref()))).await?;

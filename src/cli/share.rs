@@ -15,7 +15,7 @@ use super::secret_arg::SecretArg;
 use super::{CommandOutcome, name_arg, password_prompt, size_arg};
 use crate::local_fs::printable;
 
-/// Make, list and end links, by which people without an account download or upload files.
+/// Make, list and revoke shares, by whose links people without an account download or upload files.
 #[derive(Args)]
 pub struct ShareArgs {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ enum ShareCommand {
     Remove(Remove),
 }
 
-/// List the links to a folder or file; without one, those of a user.
+/// List the shares of a folder or file; without one, those of a user.
 #[derive(Args)]
 struct List {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
@@ -69,7 +69,7 @@ struct Add {
     request: RequestArgs,
 }
 
-/// End a link.
+/// Revoke a share: its link leads nowhere then.
 #[derive(Args)]
 struct Remove {
     #[command(flatten)]
@@ -81,7 +81,7 @@ impl ShareArgs {
         match self.command {
             ShareCommand::List(list) => list.run(),
             ShareCommand::Add(add) => add.run(),
-            ShareCommand::Remove(remove) => remove.share.end(path::SHARES),
+            ShareCommand::Remove(remove) => remove.share.revoke(path::SHARES),
         }
     }
 }

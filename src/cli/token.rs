@@ -17,7 +17,7 @@ use super::secret_arg::SecretArg;
 use super::{CommandOutcome, name_arg};
 use crate::local_fs::printable;
 
-/// Make, list and end tokens, which programs send in place of a password.
+/// Make, list and revoke tokens, which programs send in place of a password.
 #[derive(Args)]
 pub struct TokenArgs {
     #[command(subcommand)]
@@ -63,7 +63,7 @@ struct Add {
     request: RequestArgs,
 }
 
-/// End a token.
+/// Revoke a token.
 #[derive(Args)]
 struct Remove {
     #[command(flatten)]
@@ -84,7 +84,7 @@ impl TokenArgs {
         Ok(match self.command {
             TokenCommand::List(list) => list.run()?,
             TokenCommand::Add(add) => add.run()?,
-            TokenCommand::Remove(remove) => remove.token.end(path::TOKENS)?,
+            TokenCommand::Remove(remove) => remove.token.revoke(path::TOKENS)?,
         })
     }
 }
