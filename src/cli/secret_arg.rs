@@ -20,7 +20,7 @@ pub struct SecretArg {
 }
 
 impl SecretArg {
-    /// Ends it. `resource`: the path of those of its kind.
+    /// Revokes it. `resource`: the path of those of its kind.
     pub fn revoke(self, resource: &str) -> Result<CommandOutcome> {
         self.request.run(async |client, _| {
             let secret = [resource, "/", &self.id.to_string()].concat();

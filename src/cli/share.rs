@@ -109,7 +109,7 @@ impl Add {
             let made = client.text(client.resource_request(Method::POST, path::SHARES, &[]).json(&asked)).await?;
             let link = |out: &mut Out, share: &ShareJson| {
                 writeln!(out, "{}{}", client.display_url(), share.url.as_deref().unwrap_or_default())?;
-                super::say(&format!("rowdrive: the link ends with rowdrive share remove {}", share.id));
+                super::say(&format!("rowdrive: to revoke the share: rowdrive share remove {}", share.id));
                 Ok(())
             };
             request.print((client, out), &made, link)?;
