@@ -96,7 +96,7 @@ fn an_admin_makes_changes_and_removes_users() {
 }
 
 /// Eve has made the homes, and is their creator.
-const USERS: &str = "ann  0 B  0 files and folders\neve  admin  Eve E.  0 B  7 files and folders\n\
+const USERS: &str = "ann  0 B  0 files and folders\neve  admin  Eve E.  0 B  6 files and folders\n\
     guest  0 B  0 files and folders\nmax  admin  0 B  0 files and folders\ntom  0 B  0 files and folders\n";
 
 #[test]
@@ -187,7 +187,7 @@ fn all_commands_work_as_the_user_of_a_token() {
     drive.add("tom");
     let token = drive.folder.path().join("tom.token");
     let made = drive.printed("tom", &[&"token", &"add", &"laptop", &"--out", &token]);
-    assert!(made.contains("  laptop  account\n") && !made.contains("rd_"), "{made}");
+    assert!(made.contains("  laptop  account  made 20") && !made.contains("rd_"), "{made}");
     assert_eq!(fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
     let from = drive.folder.path().join("from");
     fs::create_dir(&from).unwrap();

@@ -54,7 +54,7 @@ fn a_family_uses_a_drive_over_tls_as_its_page_says() {
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{out}\n{err}");
     for seen in [
-        "  laptop  account\n",
+        "  laptop  account  made 20",
         "tom  Tom\n",
         "/pictures  *  read\n/pictures  tom  read,write\n",
         "\ncat.jpg\n",

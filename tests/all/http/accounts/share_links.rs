@@ -51,7 +51,8 @@ async fn a_share_shows_a_directory_from_its_top() {
     send("GET", "fs/../x", &[]).await.problem(400, "malformed");
     send("GET", "fs/%2E%2E/x", &[]).await.problem(400, "malformed");
     for method in ["PUT", "POST", "DELETE", "PATCH"] {
-        for path in ["", "fs/", "fs/f"] {
+        // Whoever sends a file to the page is told where files go, whether there is such a link or not.
+        for path in ["", "fs/", "fs/f"].into_iter().filter(|path| method != "PUT" || !path.is_empty()) {
             assert_eq!(send(method, path, &[]).await.is(405).header("allow"), Some("GET, HEAD"), "{method} {path}");
         }
     }
