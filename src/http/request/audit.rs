@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use uuid::Uuid;
 
 use super::client::address;
-use crate::auth::{AuthError, Credential};
+use crate::auth::{AuthError, Credential, Requester};
 use crate::http::app::App;
 use crate::schema::user_name::UserName;
 
@@ -119,6 +119,7 @@ impl<S: Sync> FromRequestParts<S> for Audit {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let nobody = Credential::nobody();
-        Ok(Self::of(parts.extensions.get().unwrap_or(&nobody), &parts.extensions))
+        let credential = parts.extensions.get::<Requester>().and_then(Requester::credential);
+        Ok(Self::of(credential.unwrap_or(&nobody), &parts.extensions))
     }
 }

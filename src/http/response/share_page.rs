@@ -16,7 +16,8 @@ use crate::drive::{EntryRef, NodeRef};
 use crate::schema::DrivePath;
 
 const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}\
-    ul{list-style:none;padding:0}li{display:flex;justify-content:space-between;overflow-wrap:anywhere}";
+    ul{list-style:none;padding:0}li{display:flex;justify-content:space-between;gap:1em;overflow-wrap:anywhere}\
+    li span{white-space:nowrap}";
 
 /// Nothing is loaded but the style of the page itself, by its hash, and no page shows it in a frame.
 fn policy() -> HeaderValue {
