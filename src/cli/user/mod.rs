@@ -146,7 +146,12 @@ impl Add {
             let (name, display, admin) = (name.clone(), display.clone(), admin.then_some(true));
             let asked = NewUserRequest { name, password, display, admin, quota: None, home: home.clone() };
             let made = client.text(client.resource_request(Method::POST, path::USERS, &[]).json(&asked)).await?;
-            request.print((client, out), &made, line)
+            request.print((client, out), &made, line)?;
+            // It may be a folder of others.
+            if let Some(Some(home)) = &home {
+                super::say(&format!("rowdrive: {} has all rights on {home} and on all that is in it", asked.name));
+            }
+            Ok(())
         })?)
     }
 }

@@ -69,7 +69,8 @@ fn an_admin_makes_changes_and_removes_users() {
     let new: [&dyn AsRef<OsStr>; 2] = [&"--new-password-file", &drive.password];
     assert_eq!(printed(&joined(&[&"user", &"add", &"tom"], &new)), "tom\n");
     printed(&joined(&[&"user", &"add", &"guest", &"--no-home"], &new));
-    printed(&joined(&[&"user", &"add", &"max", &"--home", &"/w/max", &"--admin"], &new));
+    let max = drive.by("eve", &joined(&[&"user", &"add", &"max", &"--home", &"/w/max", &"--admin"], &new));
+    assert!(max.code == Some(0) && max.err.contains("max has all rights on /w/max"), "{max:?}");
     let json = printed(&joined(&[&"user", &"add", &"ann", &"--json"], &new));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["name"], "ann");
     assert_eq!(printed(&[&"user", &"list"]), USERS);
