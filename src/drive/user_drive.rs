@@ -42,9 +42,10 @@ impl UserDrive {
         &self.rooms.committer.namespace
     }
 
-    /// The memory of requests: a permit of it is taken before each of their buffers.
-    pub fn memory(&self) -> &Budget {
-        &self.rooms.parts.memory
+    /// The memory of requests: a permit of it is taken before each of their buffers. A stranger gets the part of strangers.
+    pub fn memory(&self) -> Budget {
+        let memory = &self.rooms.parts.memory;
+        if self.is_share() { memory.of_strangers() } else { memory.clone() }
     }
 
     /// Whether a stranger asks, by a share: then nothing of what he sees shows a creator.

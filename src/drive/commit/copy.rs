@@ -19,7 +19,7 @@ use crate::drive::error::{DriveError, PutError, Result};
 use crate::drive::model::{Condition, CopyStats, ListQuery, Node, NodeKind, Written};
 use crate::drive::namespace::lookup::{NameLookup, Versioned, lookup};
 use crate::drive::refusals::settled;
-use crate::drive::rights::{Look, Rights};
+use crate::drive::rights::Rights;
 use crate::drive::settings::TRIES;
 use crate::schema::dir::FileEntry;
 use crate::schema::usage::UsageChange;
@@ -196,8 +196,9 @@ impl Copier {
                 levels.push(directory);
             }
         }
-        // If the right has ended meanwhile, directories were skipped as if they had been removed.
-        if !Look::at(&self.committer.namespace, options.requester, source, 0).await?.sight.is_whole() {
+        // If the right has ended meanwhile, directories were skipped as if they had been removed. As it is now: no look,
+        // since that may use what was read before.
+        if !Rights::read(&self.committer.namespace, options.requester).await?.sight(source).await?.is_whole() {
             return Err(DriveError::NotFound);
         }
         Ok((made, tally.into_result()?))

@@ -117,7 +117,8 @@ pub async fn admit(
     if let Err(error) = auth.note_use(&credential, &authority).await {
         tracing::warn!(%error, "the use of a credential is not noted");
     }
-    Ok(Some(auth.admitted(credential, authority)))
+    // A request with a body may wait for that for long.
+    Ok(Some(if method.is_safe() { auth.admitted(credential, authority) } else { auth.requester(credential) }))
 }
 
 /// What a request has proved, if that holds now, and what its user may do by it.

@@ -100,7 +100,7 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
             Err(problem) => return Ok(Err(problem)),
             Ok(parsed) => parsed,
         };
-        let is_twin = member.kind == MemberKind::File && spellings.differs(&path, name, drive.memory()).await?;
+        let is_twin = member.kind == MemberKind::File && spellings.differs(&path, name, &drive.memory()).await?;
         Ok(if is_twin { Err(twin()) } else { Ok(path) })
     }
 

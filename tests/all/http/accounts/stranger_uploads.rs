@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use rowdrive::table::StoreError;
 use serde_json::{Value, json};
 
-use super::shares::{make, put, with_files};
+use super::shares::{make, put, read, with_files};
 use super::{ADMIN, Api, walk};
 use crate::http::test_app::TestResponse;
 
@@ -88,6 +88,36 @@ async fn uploads_by_links_leave_three_quarters_of_the_memory_to_others() {
     let pieces = stream::iter((0..30).map(|_| Ok::<_, Infallible>(Bytes::from(vec![7; 100_000]))));
     add(&api, &url, "large", &[], Body::from_stream(pieces)).await.is(201);
     assert_eq!((free(MIB), free(64 << 10)), (large, small));
+}
+
+/// Answers that nobody reads, each with a piece of a large file.
+#[tokio::test]
+async fn downloads_by_links_leave_three_quarters_of_the_memory_to_others() {
+    let api = Arc::new(with_files().await);
+    put(&api, "/v1/fs/home/tom/a/film", &"x".repeat(8 * MIB)).await;
+    let (url, _) = read(&api, "/home/tom/a").await;
+    let memory = api.app.drive.memory();
+    let free = || std::iter::from_fn(|| memory.try_take(MIB)).collect::<Vec<_>>().len();
+    let all = free();
+    let strangers: Vec<_> = (0..300)
+        .map(|_| {
+            let (api, film) = (api.clone(), format!("{url}fs/film"));
+            tokio::spawn(async move { api.app.begin("GET", &film, &[], Body::empty()).await })
+        })
+        .collect();
+    while !memory.of_strangers().is_short() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!memory.is_short() && free() + 64 >= all && free() < all, "{all}, then {}", free());
+    for stranger in &strangers {
+        stranger.abort();
+    }
+    for stranger in strangers {
+        drop(stranger.await);
+    }
+    while free() < all {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]
