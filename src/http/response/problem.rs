@@ -95,8 +95,7 @@ impl Problem {
         Self::new(ProblemKind::NotFound, "There is nothing here: the link is wrong, or it has ended.")
     }
 
-    /// 404 for an upload by a link that names no place for it, the same for a wrong link. curl adds the name of the file to
-    /// an address that ends with a slash.
+    /// 404 for an upload beside `fs/`, the same for a wrong link: curl adds a file's name to an address that ends with `/`.
     pub fn no_upload_here() -> Self {
         Self::no_share().with_detail(
             "Nothing is taken here, whether there is such a link or not. The link of an upload share takes a file at \
@@ -114,10 +113,8 @@ impl Problem {
 
     /// 401 for a share with a password. The middleware adds what it asks for.
     pub fn share_password() -> Self {
-        Self::new(
-            ProblemKind::Unauthorized,
-            "The link has a password: send it by HTTP Basic with any name, or open the link in a browser.",
-        )
+        let detail = "The link has a password: send it by HTTP Basic with any name, or open the link in a browser.";
+        Self::new(ProblemKind::Unauthorized, detail)
     }
 
     /// 409 for what is about users, on a drive without them.
