@@ -114,7 +114,7 @@ fn a_family_shares_a_drive_as_its_page_says() {
     let printed = out.lines().filter(|line| line.len() == 3 && line.bytes().all(|b| b.is_ascii_digit()));
     assert_eq!(
         printed.collect::<Vec<_>>(),
-        ["403", "404", "404", "507", "404", "401", "401", "404", "404", "401", "404"],
+        ["403", "404", "404", "507", "404", "401", "401", "400", "404", "401", "404"],
         "{out}\n{err}"
     );
     for seen in [
