@@ -6,8 +6,9 @@ use rowdrive::schema::DirId;
 use rowdrive::schema::rights::Right::{self, Read, Share, Write};
 use rowdrive::schema::secret::TokenScope;
 
+use super::base::ask;
 use super::fixture::{World, grantee, new_user, path, rights};
-use crate::drive::fixture::run;
+use crate::drive::fixture::{run, view};
 use crate::drive::model::Op;
 
 pub async fn a_right_holds_on_its_directory_and_below(world: World) {
@@ -250,6 +251,51 @@ pub async fn a_share_needs_the_rights_of_its_maker_on_its_own_directory(world: W
     assert!(matches!(drive.list(&path("/"), &all).await, Err(DriveError::NotFound)));
     world.give(&admin, "/", "tom", &[Share]).await;
     drive.stat(&path("/x/f")).await.unwrap();
+}
+
+/// Its maker may all of this, and a stranger nothing.
+pub async fn a_share_of_a_file_allows_no_other_operation(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    for op in [Op::Put("/p/a/f", 1), Op::Put("/p/a/d/g", 2), Op::Put("/p/x", 3), Op::Mkdir("/p/a/e")] {
+        run(&world.drive, op).await.unwrap();
+    }
+    world.give(&admin, "/p", "tom", &[Write, Share]).await;
+    let share = world.share(&tom, "/p/a/f", (None, None)).await.unwrap().credential;
+    let [by_share, by_tom] = [share, tom].map(|by| world.drive.for_requester(world.auth.requester(by)));
+    for (asked, answer) in [("stat /f", "ok"), ("list /", "/f"), ("stat /", "404"), ("stat /d", "404")] {
+        assert_eq!(ask(&by_share, asked).await, answer, "{asked}");
+    }
+    let before = view(&world.drive).await;
+    let others = [
+        "time",
+        "find",
+        "time /p",
+        "find /p",
+        "stat /p/a/f",
+        "list /p/a",
+        "open /p/a/f",
+        "open /p/x",
+        "below /p/a",
+        "put /p/a/new",
+        "mkdir /p/a/m",
+        "copy /p/a/f /p/n",
+        "copy /p/a /p/b",
+        "move /p/a/f /p/y",
+        "delete /p/a/d/g",
+        "rmdir /p/a/e",
+        "remove /p/a/d",
+    ];
+    let is_refused = |answer: &str| ["none", "403", "404"].contains(&answer);
+    for asked in others {
+        let answer = ask(&by_share, asked).await;
+        assert!(is_refused(&answer), "{asked}: {answer}");
+    }
+    assert_eq!(view(&world.drive).await, before);
+    for asked in others {
+        let answer = ask(&by_tom, asked).await;
+        assert!(!is_refused(&answer), "{asked} by Tom: {answer}");
+    }
 }
 
 pub async fn only_what_leads_to_a_right_is_seen(world: World) {

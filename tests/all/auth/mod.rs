@@ -107,6 +107,7 @@ on_every_store! {
         everyone_has_what_was_given_to_everyone
         a_token_narrows
         a_share_needs_the_rights_of_its_maker_on_its_own_directory
+        a_share_of_a_file_allows_no_other_operation
         only_what_leads_to_a_right_is_seen
         a_commit_is_refused_once_the_right_has_ended
         a_commit_of_an_admin_is_refused_once_he_is_none
