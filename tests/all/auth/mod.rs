@@ -12,7 +12,7 @@
 //! - `base`: a drive with users, copied for each case
 //! - `callers`: caller, operation, object: what each one gets of the drive
 //! - `anonymous`: the first user before any call of an operation of nobody's
-//! - `share_bounds`, `share_logins`: how many shares a user has; what a browser sends in place of the password of one
+//! - `share_bounds`, `share_logins`: where and how many shares are made; what a browser sends in place of a password
 //! - `share_uploads`: what comes in by a share, within its bytes, and not after its end
 //! - `share_races`: a change before any call of a read by a share
 //! - `drive_races`: a change of rights before any call of an operation of the drive
