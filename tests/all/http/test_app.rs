@@ -40,11 +40,30 @@ pub struct Faulty {
     pub commits: Mutex<Option<fn() -> StoreError>>,
     /// The result of the next reads.
     pub reads: Mutex<Option<fn() -> StoreError>>,
+    /// What happens before a later call, and how many calls there are up to that one.
+    before: Mutex<Option<(usize, BoxFuture<'static, ()>)>>,
 }
 
 impl Faulty {
-    fn called(&self, call: &'static str) {
+    async fn called(&self, call: &'static str) {
         self.calls.lock().unwrap().push(call);
+        let due = self.before.lock().unwrap().take_if(|(calls, _)| {
+            *calls -= 1;
+            *calls == 0
+        });
+        if let Some((_, act)) = due {
+            act.await;
+        }
+    }
+
+    /// Lets this happen before a call: 1 is the next one.
+    pub fn once_before_call(&self, call: usize, act: impl Future<Output = ()> + Send + 'static) {
+        *self.before.lock().unwrap() = Some((call, Box::pin(act)));
+    }
+
+    /// Whether it has happened. If not, it never will.
+    pub fn has_happened(&self) -> bool {
+        self.before.lock().unwrap().take().is_none()
     }
 }
 
@@ -59,7 +78,7 @@ impl Store for Faulty {
 
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, StoreResult<Row>> {
         Box::pin(async move {
-            self.called("get");
+            self.called("get").await;
             self.cells.fetch_add(query.cells.len(), Ordering::SeqCst);
             fails(&self.reads)?;
             self.inner.get(table, row, query).await
@@ -68,7 +87,7 @@ impl Store for Faulty {
 
     fn page<'a>(&'a self, query: &'a PageQuery) -> BoxFuture<'a, StoreResult<Page>> {
         Box::pin(async move {
-            self.called("page");
+            self.called("page").await;
             self.cells.fetch_add(query.unchanged.len(), Ordering::SeqCst);
             fails(&self.reads)?;
             self.inner.page(query).await
@@ -80,13 +99,17 @@ impl Store for Faulty {
         table: &'static str,
         queries: &'a [(RowKey, RowQuery)],
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
-        self.called("get_many");
-        self.inner.get_many(table, queries)
+        Box::pin(async move {
+            self.called("get_many").await;
+            self.inner.get_many(table, queries).await
+        })
     }
 
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, StoreResult<Vec<(RowKey, Row)>>> {
-        self.called("scan");
-        self.inner.scan(query)
+        Box::pin(async move {
+            self.called("scan").await;
+            self.inner.scan(query).await
+        })
     }
 
     fn is_atomic(&self) -> bool {
@@ -95,7 +118,7 @@ impl Store for Faulty {
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, StoreResult<Outcome>> {
         Box::pin(async move {
-            self.called("commit");
+            self.called("commit").await;
             fails(&self.commits)?;
             self.inner.commit(plan).await
         })

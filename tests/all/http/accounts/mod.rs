@@ -4,6 +4,7 @@ mod grants;
 mod quota_kills;
 mod quotas;
 mod sessions;
+mod share_ends;
 mod share_kills;
 mod share_links;
 mod share_passwords;
