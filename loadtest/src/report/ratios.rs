@@ -20,7 +20,7 @@ const MIN_DIFFERENCE: f64 = 0.05;
 const DECIDING: &str = "rename_folder rename_deep move_file stat list_attributes list_page_deep time_period \
     time_period_scattered create overwrite";
 
-/// Two layouts, and what they are called together.
+/// Two layouts, and the name of both.
 type Pair<'a> = (String, [&'a str; 2]);
 
 /// The rate of a layout divided by that of another in the same round.
@@ -59,13 +59,14 @@ impl Ratio {
         let few = if self.rounds < MIN_ROUNDS { "?" } else { "" };
         let same = if self.clear || self.rounds < MIN_ROUNDS { "" } else { "≈ " };
         let alone = if self.clients < clients { "*" } else { "" };
-        let range = (self.rounds > 1).then(|| format!("{} to {}", figure(self.lowest), figure(self.highest)));
+        let text = |ratio| if ratio < 0.01 { format!("1/{}", figure(1.0 / ratio)) } else { figure(ratio) };
+        let range = (self.rounds > 1).then(|| format!("{} to {}", text(self.lowest), text(self.highest)));
         let n = (self.rounds < rounds).then(|| format!("n {}", self.rounds));
         let more = range.into_iter().chain(n).collect::<Vec<_>>().join(", ");
         let end = (0.5 + self.median.log10() / 4.0).clamp(0.0, 1.0);
         let class = if self.median < 1.0 { "less" } else { "more" };
         json!({
-            name: format!("{same}{}{few}{alone}", figure(self.median)),
+            name: format!("{same}{}{few}{alone}", text(self.median)),
             format!("{name}_more"): more,
             format!("{name}_bar"): (end.min(0.5), end.max(0.5), if self.clear { class } else { "same" }, [0.5]),
         })
@@ -107,7 +108,10 @@ fn answers(report: &Report) -> Table {
         let ratio = |operation: &str| {
             let mut cell = Ratio::of(report, operation, [layout, REFERENCE], true)?.cell(operation, clients, rounds);
             cell.as_object_mut()?.remove(&format!("{operation}_more"));
-            Some(if *layout == REFERENCE { json!({operation: "1"}) } else { cell })
+            let own = figures(report, REFERENCE, operation)?;
+            let alone = if own.clients < Some(clients) { "*" } else { "" };
+            let rate = json!({operation: format!("{}/s{alone}", figure(own.per_second))});
+            Some(if *layout == REFERENCE { rate } else { cell })
         };
         let ratios: Vec<_> = DECIDING.split(' ').filter_map(ratio).collect();
         let [users, import] = ["64 users import", "one tree imported"].map(|load| hottest(report, layout, load));

@@ -141,14 +141,8 @@ fn pages_are_well_formed_need_nothing_else_and_say_first_that_a_run_is_partial()
     report.hot_spots.insert(0, model::HotSpot { layout: "uuid".into(), table: "part".into(), ..part });
     let printed = text::render(&report, Some(Path::new("out")));
     assert!(printed.contains("| 64 users import"), "{printed}");
-    let said = [
-        "out/report.html",
-        "out/limits.md",
-        "**LEFT OUT: move a file (`tree`), at",
-        "are no result",
-        "needs `fullpath`",
-    ];
-    assert_eq!(said.into_iter().find(|said| !printed.contains(said)), None, "{printed}");
+    let said = "out/report.html;out/limits.md;**LEFT OUT: move a file (`tree`), at;are no result;needs `fullpath`";
+    assert_eq!(said.split(';').find(|said| !printed.contains(said)), None, "{printed}");
     assert!(!["The bar", "| mix", "| part"].iter().any(|other| printed.contains(other)), "{printed}");
     report.meta.complete = false;
     report.limits[0].remove("ratio");
