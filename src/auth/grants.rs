@@ -20,7 +20,8 @@ use crate::table::{Check, ConditionalRow, Plan, RowChange, RowCursor, RowQuery, 
 
 /// Index entries that are read at a time.
 const PAGE: usize = 100;
-/// Sessions, tokens or shares that end together whose index entries go with them. More of them stay as stale entries.
+/// Sessions, tokens or shares that are revoked together, whose index entries are removed with them. More of them stay as
+/// stale entries.
 const SECRETS: usize = 1_000;
 
 /// Rights that a user has been given on a directory.

@@ -33,7 +33,7 @@ pub const PROFILE: &[u8] = b"profile";
 pub const PASSWORD: &[u8] = b"password";
 /// The qualifier of the counter of bytes.
 pub const BYTES: &[u8] = b"bytes";
-/// The qualifier of the counter of files.
+/// The qualifier of the counter of files and directories.
 pub const FILES: &[u8] = b"files";
 
 /// The qualifier of the id of the session, token or share that was made last.

@@ -83,7 +83,7 @@ impl Audit {
     }
 
     /// Of a request that has proved nothing, and says that it is of this user.
-    pub fn of_stranger(named: Option<&str>, extensions: &Extensions) -> Self {
+    pub fn of_unproved(named: Option<&str>, extensions: &Extensions) -> Self {
         // What is no name may be a password in the wrong place.
         let name = named.and_then(|name| UserName::parse(name).ok());
         let user = name.map(|name| name.as_str().to_owned());

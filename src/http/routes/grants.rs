@@ -135,7 +135,7 @@ pub async fn delete(
 ) -> Result<StatusCode> {
     let params = Params::parse(uri.query(), &["path", "user"])?;
     let (Some(path), Some(user)) = (params.path("path")?, params.text("user")) else {
-        return Err(Problem::malformed("Say whose rights end, and where: `path` and `user`."));
+        return Err(Problem::malformed("Say whose rights to take back, and where: `user` and `path`."));
     };
     require_users(&app).await?;
     let authority = app.auth.require_account(&by).await?;

@@ -46,8 +46,8 @@ pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Res
 /// Make a user
 ///
 /// On a drive without users: the first one, an admin. From then on every request proves who sends it. The first user is
-/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy; and with the
-/// header `First-User-Secret`, which is in the file `first-user-secret` of the data folder until then.
+/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy; and with
+/// the header `First-User-Secret`, which is in the file `first-user-secret` of the data folder until then.
 #[utoipa::path(post, path = "/v1/users", operation_id = "make_user", tag = "access", request_body = NewUserRequest,
     responses((status = 201, description = "Made, with his home", body = UserJson, headers(("Location" = String)))))]
 pub async fn make(
@@ -165,7 +165,7 @@ pub async fn change(
     let words = in_words(&change);
     let changed = app.auth.change_user(&by, &name, change).await;
     let changed =
-        changed.inspect_err(|error| note_refusal(&app, error, &Audit::of_stranger(Some(&name), &extensions)))?;
+        changed.inspect_err(|error| note_refusal(&app, error, &Audit::of_unproved(Some(&name), &extensions)))?;
     audit.note_change(AuditEvent::UserChanged, changed.name.as_str(), &words);
     json::json(&user_json(&changed))
 }
@@ -186,7 +186,8 @@ fn in_words(change: &UserChange) -> String {
 
 /// Remove a user
 ///
-/// His sessions, tokens and grants end, also those that he has given. His files stay, and his name is never given again.
+/// His sessions, tokens and shares are revoked, and his grants are deleted, also those that he has given. His files
+/// stay, and his name is never given again.
 #[utoipa::path(delete, path = "/v1/users/{name}", operation_id = "remove_user", tag = "access",
     params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
     responses((status = 204, description = "Removed")))]
