@@ -171,8 +171,8 @@ fn callers_of(app: &App, pattern: Option<&str>, request: &Request) -> Callers {
     }
 }
 
-/// Refuses a request before its handler: a foreign host or origin, a connection without TLS, a caller that the route is not for, a
-/// malformed user name, a write that cannot be stored.
+/// Refuses a request before its handler: a foreign host or origin, a connection without TLS, a caller that the route is
+/// not for, a malformed user name, a write that cannot be stored.
 async fn authorize(
     request: &mut Request,
     client: Client,
