@@ -36,7 +36,7 @@ pub struct LoginRequest {
     pub password: String,
 }
 
-/// The largest sums that a user may have.
+/// The largest sums that a user may have. `files` counts directories too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Quota)]
@@ -45,7 +45,7 @@ pub struct QuotaJson {
     #[serde(default)]
     #[schema(required, example = json!(null))]
     pub bytes: Option<u64>,
-    /// Files and directories; null: no limit.
+    /// Files and directories, both together; null: no limit.
     #[serde(default)]
     #[schema(required, example = json!(null))]
     pub files: Option<u64>,
@@ -60,19 +60,20 @@ pub struct QuotaChangeJson {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub bytes: Option<Option<u64>>,
-    /// Files and directories.
+    /// Files and directories, both together.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub files: Option<Option<u64>>,
 }
 
-/// The files and directories of which a user is the creator; of a deleted directory until they are cleared away.
+/// The files and directories of which a user is the creator, those of a deleted directory until they are cleared away.
+/// `files` counts both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Usage)]
 pub struct UsageJson {
     /// Bytes of content.
     pub bytes: u64,
-    /// Files and directories.
+    /// Files and directories, both together.
     pub files: u64,
 }
 
@@ -173,8 +174,8 @@ pub struct NewUserRequest {
     /// Whether he may do everything. The first user always may.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub admin: Option<bool>,
-    /// The directory on which he gets all rights: absent, a new one, `/home/<name>`; a path, that one, made if it is missing;
-    /// null, none.
+    /// The directory on which he gets all rights: absent, a new one, `/home/<name>`; a path, that one, made if it is
+    /// missing; null, none.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub home: Option<Option<String>>,
@@ -260,7 +261,8 @@ pub struct TokenJson {
     pub name: String,
     /// Whether it may do all that its user may, changes of his account included.
     pub account: bool,
-    /// The one directory that it is for. Null if it is for the account, or if its user does not see the directory any more.
+    /// The one directory that it is for. Null if it is for the account, or if its user does not see the directory any
+    /// more.
     #[schema(required)]
     pub path: Option<String>,
     #[schema(value_type = Vec<String>, example = json!(["read"]))]
@@ -303,7 +305,7 @@ pub struct TokenRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
     pub rights: Option<Vec<RightJson>>,
-    /// Absent: it does not end by itself.
+    /// When it expires. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires: Option<String>,
@@ -329,7 +331,7 @@ pub enum ShareModeJson {
 pub struct ShareJson {
     #[schema(format = Uuid)]
     pub id: String,
-    /// What it is of, wherever it has moved. Null if who asks does not see that any more.
+    /// Its target, wherever that has moved. Null if who asks does not see it any more.
     #[schema(required)]
     pub path: Option<String>,
     /// Who has made it.
@@ -370,7 +372,7 @@ pub struct SharesJson {
 #[schema(as = NewShare)]
 #[allow(missing_docs)]
 pub struct ShareRequest {
-    /// The directory or the file. To upload by: a directory.
+    /// Its target: a directory or a file. To upload by: a directory.
     #[schema(example = "/photos")]
     pub path: String,
     /// `read` or `upload`.

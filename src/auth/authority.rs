@@ -23,7 +23,8 @@ pub(super) const SESSION_UNUSED_MS: i64 = 14 * 24 * HOUR_MS;
 /// A session expires so long after its login.
 pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
 
-/// What a request has proved: a password, a session, a token, a share, or nothing. Only [`Auth`] makes it; [`Auth::authority`] tells whether it still holds.
+/// What a request has proved: a password, a session, a token, a share, or nothing. Only [`Auth`] makes it;
+/// [`Auth::authority`] tells whether it still holds.
 #[derive(Clone, Debug)]
 pub struct Credential(pub(super) Proof);
 
@@ -82,8 +83,8 @@ impl Credential {
         self.secret().is_some_and(|owner| owner.kind == SecretKind::Share)
     }
 
-    /// Of a share of a file: with the rights of its maker on the directory of the file, wherever that is. So who uses it
-    /// answers with nothing but this file.
+    /// Of a share of a file: with the rights of its maker on the directory of the file, wherever that is. So who uses
+    /// it answers with nothing but this file.
     pub(super) fn at_file(&self) -> Self {
         self.share_for(|operation| ShareOperation { is_at_file: true, ..operation })
     }
@@ -215,7 +216,8 @@ impl Authority {
     }
 
     /// Whether the accounts on which both depend have not changed between the two reads of them: his own and that of
-    /// everyone. Those of givers are not among them: a [permission](super::Permission) has their stamps.
+    /// the grants to every user. Those of givers are not among them: a [permission](super::Permission) has their
+    /// stamps.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let read = |asker: &Asker| {
             let everyone = asker.everyone.as_ref().map(|(stamp, _)| *stamp);

@@ -1,8 +1,8 @@
 //! Decides whether a user has a right on a directory.
 //!
-//! Rights add up from the root down, so a grant on any directory of the path counts. A grant that a user has given counts
-//! as long as its giver has the right to share and the same right there; his right may come from another giver. So the
-//! search goes from the user to givers, until a grant of an admin ends it.
+//! Rights add up from the root down, so a grant on any directory of the path counts. A grant that a user has given
+//! counts as long as its giver has the right to share and the same right there; his right may come from another giver.
+//! So the search goes from the user to givers, until a grant of an admin ends it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,8 +21,8 @@ use crate::table::{Check, ConditionalRow, Plan};
 
 /// Accounts that one decision may read.
 const ACCOUNTS: usize = 64;
-/// Givers between a user and an admin. A right that needs a longer chain does not count: each giver is a row of the plan,
-/// which may have [`GUARDED_ROWS`](crate::table::limits::GUARDED_ROWS).
+/// Givers between a user and an admin. A right that needs a longer chain does not count: each giver is a row of the
+/// plan, which may have [`GUARDED_ROWS`](crate::table::limits::GUARDED_ROWS).
 const GIVERS: usize = 16;
 
 /// The directories of a path as they were read: each with its id, from the root down.
@@ -97,8 +97,8 @@ impl Permission {
 
     /// Adds its checks to the plan of the change. The plan is refused if the right has ended.
     ///
-    /// IMPORTANT: the plan also has to check that the directory which it changes is live at its path. Only both together
-    /// prove that this directory still lies below the one that the right is bound to.
+    /// IMPORTANT: the plan also has to check that the directory which it changes is live at its path. Only both
+    /// together prove that this directory still lies below the one that the right is bound to.
     pub fn guard(&self, plan: &mut Plan) {
         guards::add_all(plan, self.rows.iter().cloned());
     }
@@ -213,7 +213,7 @@ impl Auth {
     }
 }
 
-/// A grant of an admin to this user, or to everyone, that has the right: what guards it. The deepest one is taken.
+/// A grant of an admin to this user, or to every user, that has the right: what guards it. The deepest one is taken.
 fn given_by_admins(
     asker: &Asker,
     holder: &Holder,

@@ -20,7 +20,8 @@ use crate::table::{Check, ConditionalRow, Plan, RowChange, RowCursor, RowQuery, 
 
 /// Index entries that are read at a time.
 const PAGE: usize = 100;
-/// Sessions, tokens or shares that end together whose index entries go with them. More of them stay as stale entries.
+/// Sessions, tokens or shares that are revoked together, whose index entries are removed with them. More of them stay
+/// as stale entries.
 const SECRETS: usize = 1_000;
 
 /// Rights that a user has been given on a directory.
@@ -37,7 +38,7 @@ pub struct GrantOnDir {
 }
 
 impl Auth {
-    /// The user of this name, or everyone for `*`.
+    /// The user of this name, or every user for `*`.
     pub async fn grantee(&self, text: &str) -> Result<Grantee> {
         match text {
             "*" => Ok(Grantee::Everyone),
@@ -60,9 +61,9 @@ impl Auth {
     /// there were none before. All admins are one giver.
     ///
     /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
-    /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he gives. Only admins give the
-    /// right to share, or give to everyone. [`AuthError::TooManyGrants`] if the user has so many, without those on
-    /// directories that were deleted: these are removed first.
+    /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he gives. Only admins give
+    /// the right to share, or give to every user. [`AuthError::TooManyGrants`] if the user has so many, without those
+    /// on directories that were deleted: these are removed first.
     pub async fn put_grant(&self, by: &Credential, chain: &DirChain, to: &Grantee, rights: Rights) -> Result<bool> {
         let this = self;
         self.until_committed_by(by, |authority| async move {
@@ -115,7 +116,8 @@ impl Auth {
         Ok(plan)
     }
 
-    /// The grants on directories that were deleted. A directory has a row in `dirid` as long as it exists; the root has none.
+    /// The grants on directories that were deleted. A directory has a row in `dirid` as long as it exists; the root has
+    /// none.
     async fn of_deleted_dirs(&self, grants: &[Grant]) -> Result<Vec<Grant>> {
         let query = |grant: &Grant| (grant.dir.key(), RowQuery::cells(vec![dir_parent::column()]));
         let queries: Vec<_> = grants.iter().map(query).collect();
@@ -191,7 +193,7 @@ impl Auth {
         Ok(found)
     }
 
-    /// The account of someone who can have grants; none if nothing was ever given to everyone.
+    /// The account of someone who can have grants; none if nothing was ever given to every user.
     async fn holder_of(&self, holder: &Grantee) -> Result<Option<Account>> {
         let account = self.account(holder).await?;
         match holder {

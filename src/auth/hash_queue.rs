@@ -1,13 +1,13 @@
-//! Argon2 for one or two passwords at a time, since each takes 64 MiB and a core for a while. The others wait in a queue
-//! with an end.
+//! Argon2 for one or two passwords at a time, since each takes 64 MiB and a core for a while. The others wait in a
+//! queue with an end.
 //!
 //! Nobody without a password keeps others waiting:
 //!
 //! - The memory is a lane of its own. It is taken from that of requests for good, with the first password: so a drive
 //!   without users has all of it for uploads.
-//! - Strangers wait in a line of their own, of which only the first waits for a turn. The users of the drive come next,
-//!   however many strangers wait.
-//! - The queue has room for users that no stranger can take, and each address and each user has a bound.
+//! - Passwords of unknown senders wait in a line of their own, of which only the first waits for a turn. The users of
+//!   the drive come next, however many of the others wait.
+//! - The queue has room for users that no unknown sender can take, and each address and each user has a bound.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -32,8 +32,8 @@ const LANE_PART: usize = 4;
 const WAITING: usize = 64;
 /// Passwords in the queue, at most.
 pub const QUEUED: usize = WAITING + AT_A_TIME;
-/// Passwords of strangers in the queue, so that there is room for users.
-const OF_STRANGERS: usize = 40;
+/// Passwords of unknown senders in the queue, so that there is room for users.
+const OF_UNKNOWN: usize = 40;
 /// Passwords of one address in the queue, so that it leaves room for others.
 const OF_ADDRESS: usize = 16;
 /// Passwords of one user in the queue.
@@ -55,8 +55,8 @@ type Result<T> = std::result::Result<T, QueueError>;
 /// Whose password is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PasswordOf {
-    /// Someone's at this address whose name was not right there for a day.
-    Stranger(ClientNet),
+    /// That of an unknown sender: the name was not right at this address for a day.
+    Unknown(ClientNet),
     /// A user's, who is logged in or was here within a day.
     User(SentName),
 }
@@ -65,7 +65,7 @@ impl PasswordOf {
     /// How many such passwords may be in the queue.
     fn bound(&self) -> usize {
         match self {
-            Self::Stranger(_) => OF_ADDRESS,
+            Self::Unknown(_) => OF_ADDRESS,
             Self::User(_) => OF_USER,
         }
     }
@@ -78,14 +78,14 @@ pub struct HashQueue(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     turns: Arc<Semaphore>,
-    /// The first stranger of the line has it while he waits for a turn.
-    first_stranger: Semaphore,
+    /// The first unknown sender of the line has it while he waits for a turn.
+    first_unknown: Semaphore,
     memory: Budget,
     /// Of the memory, once a password was hashed.
     lane: OnceCell<Permit>,
     /// Passwords that wait, and those that have their turn.
     all: Arc<Semaphore>,
-    of_strangers: Arc<Semaphore>,
+    of_unknown: Arc<Semaphore>,
     of_senders: Mutex<HashMap<PasswordOf, usize>>,
 }
 
@@ -98,13 +98,13 @@ pub struct Queued {
 }
 
 impl HashQueue {
-    /// `memory`: that of requests. With less than 512 MiB of it one password is hashed at a time, with less than 256 MiB
-    /// beyond that memory.
+    /// `memory`: that of requests. With less than 512 MiB of it one password is hashed at a time, with less than 256
+    /// MiB beyond that memory.
     pub fn new(memory: Budget) -> Self {
         let at_a_time = (lane(&memory) / HASH_BYTES).clamp(1, AT_A_TIME);
-        let [turns, all, of_strangers] = [at_a_time, QUEUED, OF_STRANGERS].map(|n| Arc::new(Semaphore::new(n)));
-        let (first_stranger, lane, of_senders) = (Semaphore::new(1), OnceCell::new(), Mutex::default());
-        Self(Arc::new(Inner { turns, first_stranger, memory, lane, all, of_strangers, of_senders }))
+        let [turns, all, of_unknown] = [at_a_time, QUEUED, OF_UNKNOWN].map(|n| Arc::new(Semaphore::new(n)));
+        let (first_unknown, lane, of_senders) = (Semaphore::new(1), OnceCell::new(), Mutex::default());
+        Self(Arc::new(Inner { turns, first_unknown, memory, lane, all, of_unknown, of_senders }))
     }
 
     /// Puts a password at the end of the queue.
@@ -112,8 +112,8 @@ impl HashQueue {
     /// Errors: [`QueueError::Full`] if too many wait, or too many of this sender.
     pub fn enter(&self, of: PasswordOf) -> Result<Queued> {
         let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(|_| QueueError::Full);
-        let of_strangers = matches!(of, PasswordOf::Stranger(_)).then(|| place(&self.0.of_strangers)).transpose()?;
-        let places = (place(&self.0.all)?, of_strangers);
+        let of_unknown = matches!(of, PasswordOf::Unknown(_)).then(|| place(&self.0.of_unknown)).transpose()?;
+        let places = (place(&self.0.all)?, of_unknown);
         let mut of_senders = self.0.of_senders.lock().unwrap_or_else(PoisonError::into_inner);
         let queued = of_senders.entry(of).or_insert(0);
         if *queued >= of.bound() {
@@ -135,7 +135,7 @@ impl Inner {
     async fn turn(&self, of: PasswordOf) -> Result<OwnedSemaphorePermit> {
         let failed = |error: tokio::sync::AcquireError| QueueError::Failed(error.to_string());
         let _first = match of {
-            PasswordOf::Stranger(_) => Some(self.first_stranger.acquire().await.map_err(failed)?),
+            PasswordOf::Unknown(_) => Some(self.first_unknown.acquire().await.map_err(failed)?),
             PasswordOf::User(_) => None,
         };
         let turn = self.turns.clone().acquire_owned().await.map_err(failed)?;
@@ -145,8 +145,8 @@ impl Inner {
 }
 
 impl Queued {
-    /// Waits for its turn, and does the work on a thread that may block. If the caller leaves before, the work is dropped;
-    /// if he leaves later, it runs to its end.
+    /// Waits for its turn, and does the work on a thread that may block. If the caller leaves before, the work is
+    /// dropped; if he leaves later, it runs to its end.
     pub async fn run<T, F>(self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -188,8 +188,8 @@ mod tests {
         Sender::new(&format!("tom{number}"), Ipv4Addr::from_bits(number).into())
     }
 
-    fn stranger(net: u32) -> PasswordOf {
-        PasswordOf::Stranger(sender(net).net)
+    fn unknown(net: u32) -> PasswordOf {
+        PasswordOf::Unknown(sender(net).net)
     }
 
     fn user(name: u32) -> PasswordOf {
@@ -206,9 +206,9 @@ mod tests {
             assert_eq!(queue.0.turns.available_permits(), at_a_time, "{bytes}");
             let large = bytes - bytes / 4;
             let all = memory.try_take(large).unwrap();
-            assert_eq!(queue.enter(stranger(1)).unwrap().run(|| 1).await, Err(QueueError::Full), "no memory yet");
+            assert_eq!(queue.enter(unknown(1)).unwrap().run(|| 1).await, Err(QueueError::Full), "no memory yet");
             drop(all);
-            assert_eq!(queue.enter(stranger(1)).unwrap().run(|| 1).await, Ok(1));
+            assert_eq!(queue.enter(unknown(1)).unwrap().run(|| 1).await, Ok(1));
             assert!(memory.try_take(large).is_none(), "the lane is taken for good");
             let rest = memory.try_take(large - lane(&memory)).unwrap();
             assert_eq!(queue.enter(user(1)).unwrap().run(|| 1).await, Ok(1), "uploads do not hold up a login");
@@ -220,20 +220,20 @@ mod tests {
     async fn the_queue_has_an_end_and_each_sender_his_share() {
         let queue = HashQueue::new(Budget::unlimited());
         let full = |of| assert_eq!(queue.enter(of).err(), Some(QueueError::Full), "{of:?}");
-        let mut queued: Vec<Queued> = (0..OF_ADDRESS).map(|_| queue.enter(stranger(1)).unwrap()).collect();
-        full(stranger(1));
+        let mut queued: Vec<Queued> = (0..OF_ADDRESS).map(|_| queue.enter(unknown(1)).unwrap()).collect();
+        full(unknown(1));
         assert_eq!(queue.0.all.available_permits(), QUEUED - OF_ADDRESS, "a refused one takes no place");
-        queued.extend((OF_ADDRESS..OF_STRANGERS).map(|n| queue.enter(stranger(n as u32 + 1)).unwrap()));
-        full(stranger(0));
-        // Strangers leave room for users, and each user for others.
+        queued.extend((OF_ADDRESS..OF_UNKNOWN).map(|n| queue.enter(unknown(n as u32 + 1)).unwrap()));
+        full(unknown(0));
+        // Unknown senders leave room for users, and each user for others.
         queued.extend((0..OF_USER).map(|_| queue.enter(user(1)).unwrap()));
         full(user(1));
-        queued.extend((OF_STRANGERS + OF_USER..QUEUED).map(|n| queue.enter(user(n as u32)).unwrap()));
+        queued.extend((OF_UNKNOWN + OF_USER..QUEUED).map(|n| queue.enter(user(n as u32)).unwrap()));
         full(user(0));
         queued.remove(0);
-        queue.enter(stranger(1)).unwrap();
+        queue.enter(unknown(1)).unwrap();
         queued.clear();
-        assert_eq!((queue.0.all.available_permits(), queue.0.of_strangers.available_permits()), (QUEUED, OF_STRANGERS));
+        assert_eq!((queue.0.all.available_permits(), queue.0.of_unknown.available_permits()), (QUEUED, OF_UNKNOWN));
         assert!(queue.0.of_senders.lock().unwrap().is_empty());
     }
 
@@ -251,13 +251,13 @@ mod tests {
                 n
             })
         };
-        let (first, second) = (tokio::spawn(run(stranger(1), 1)), tokio::spawn(run(stranger(2), 2)));
+        let (first, second) = (tokio::spawn(run(unknown(1), 1)), tokio::spawn(run(unknown(2), 2)));
         let mut began: Vec<u32> = Vec::new();
         while began.len() < 2 {
             began.extend(starts.try_iter());
             tokio::task::yield_now().await;
         }
-        let mut waiting: Vec<_> = [3, 4, 5].map(|n| Box::pin(run(stranger(n), n))).into();
+        let mut waiting: Vec<_> = [3, 4, 5].map(|n| Box::pin(run(unknown(n), n))).into();
         let mut last = Box::pin(run(user(6), 6));
         assert!(waiting.iter_mut().chain([&mut last]).all(|one| one.now_or_never().is_none()));
         drop(waiting.remove(0));
@@ -274,7 +274,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         began.sort_unstable();
-        assert_eq!(began, [4, 6], "the third has left, and the user waits for one stranger at most");
+        assert_eq!(began, [4, 6], "the third has left, and the user waits for one unknown sender at most");
         for _ in 0..3 {
             ends.send(()).unwrap();
         }
@@ -283,7 +283,7 @@ mod tests {
         }
         starts.try_iter().for_each(drop);
         // The caller leaves while his password is hashed: the turn is taken until the end.
-        let left = tokio::spawn(run(stranger(7), 7));
+        let left = tokio::spawn(run(unknown(7), 7));
         while starts.try_recv().is_err() {
             tokio::task::yield_now().await;
         }
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((queue.0.turns.available_permits(), queue.0.of_senders.lock().unwrap().len()), (1, 1));
         // Nobody waits forever.
         let _turns = queue.0.turns.clone().acquire_owned().await.unwrap();
-        let waiting = tokio::spawn(run(stranger(8), 8));
+        let waiting = tokio::spawn(run(unknown(8), 8));
         tokio::task::yield_now().await;
         tokio::time::advance(WAIT + Duration::from_millis(1)).await;
         assert_eq!(waiting.await.unwrap(), Err(QueueError::Full));

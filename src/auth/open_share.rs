@@ -28,7 +28,7 @@ pub(super) struct ShareOperation {
     pub is_upload: bool,
 }
 
-/// A share that is open, as its maker's account said at one instant. What it is of may be gone.
+/// A share that is open, as its maker's account said at one instant. Its target may be gone.
 #[derive(Clone, Debug)]
 pub struct OpenShare {
     /// Its id.
@@ -67,7 +67,7 @@ impl OpenShare {
         is_allowed.then_some([right, Right::Share])
     }
 
-    /// The directory that it is of, if it is not one of a file.
+    /// Its target, if that is a directory.
     pub(super) fn scope(&self) -> Option<TokenScope> {
         let ShareTarget::Dir(dir) = self.share.target else { return None };
         Some(TokenScope { dir, rights: Rights::from_iter([self.share.right()]) })

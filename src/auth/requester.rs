@@ -17,8 +17,8 @@ use crate::schema::rights::Right;
 use crate::schema::user_name::UserName;
 use crate::table::Plan;
 
-/// Who asks for an operation of the drive: a user, by what he has proved; a stranger by a share, who may do some of what its
-/// maker may; nobody, on a drive without users; or the server itself. Cheap to clone.
+/// Who asks for an operation of the drive: a user, by what he has proved; a stranger by a share, who may do some of
+/// what its maker may; nobody, on a drive without users; or the server itself. Cheap to clone.
 #[derive(Clone)]
 pub struct Requester(Option<Arc<Known>>);
 
@@ -51,7 +51,8 @@ impl Requester {
         known.auth.plan_user(plan, &known.credential, user, home).await
     }
 
-    /// What seals his cursors, also those of a stranger by a share; none on a drive without users, and for the server itself.
+    /// What seals his cursors, also those of a stranger by a share; none on a drive without users, and for the server
+    /// itself.
     pub async fn cursor_seal(&self) -> Result<Option<CursorSeal>> {
         match &self.0 {
             Some(known) => known.auth.cursor_seal(&known.credential).await,
@@ -102,7 +103,8 @@ impl Requester {
 
     /// What he may do, as it was when his request came, the first time that this is asked for.
     ///
-    /// IMPORTANT: it may have changed since. Who uses it reads it [again](Access::again) in the end, and compares the two.
+    /// IMPORTANT: it may have changed since. Who uses it reads it [again](Access::again) in the end, and compares the
+    /// two.
     ///
     /// Errors: as [`access`](Self::access).
     pub async fn access_before(&self) -> Result<Access> {
@@ -138,7 +140,7 @@ impl Access {
         Ok(Self(Some((known.clone(), authority))))
     }
 
-    /// Whether his account, and that of everyone, was the same at each instant between the two reads of it.
+    /// Whether his account, and the grants to every user, were the same at each instant between the two reads of it.
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some((_, authority)), Some((_, other))) => authority.is_same(other),
@@ -210,8 +212,8 @@ impl Auth {
         Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: Mutex::default() })))
     }
 
-    /// As [`requester`](Self::requester), with what was just read of his account. For a request without a body: it is kept
-    /// until it is used.
+    /// As [`requester`](Self::requester), with what was just read of his account. For a request without a body: it is
+    /// kept until it is used.
     pub fn admitted(&self, credential: Credential, authority: Authority) -> Requester {
         Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: Mutex::new(Some(authority)) })))
     }

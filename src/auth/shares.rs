@@ -31,7 +31,7 @@ const PAGE: usize = 100;
 /// A share to be made.
 #[derive(Clone)]
 pub struct NewShare {
-    /// What it is of.
+    /// Its target.
     pub target: ShareTarget,
     /// What it allows.
     pub mode: ShareMode,
@@ -62,7 +62,7 @@ pub struct ListedShare {
 }
 
 impl Auth {
-    /// Makes a share. `chain`: the directories down to the one that it is of; of a file down to its parent.
+    /// Makes a share. `chain`: the directories down to its target; of a file down to its parent.
     ///
     /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
     /// [`AuthError::TooManyShares`]. [`AuthError::Password`] if the password is not allowed.

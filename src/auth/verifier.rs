@@ -68,8 +68,8 @@ impl Verifier {
 
     /// The user whose password a client has sent; none if it is wrong, or if the name has none, which takes as long.
     ///
-    /// `read`: the user of the name with the hash that is stored of him. IMPORTANT: it is read only for a password that is
-    /// remembered or will be hashed. So the time of a refusal tells nothing of what is stored.
+    /// `read`: the user of the name with the hash that is stored of him. IMPORTANT: it is read only for a password that
+    /// is remembered or will be hashed. So the time of a refusal tells nothing of what is stored.
     ///
     /// Errors: [`AuthError::Slowed`] after too many wrong ones, [`PasswordError::Busy`] if too many are sent.
     pub async fn verify_sent<T, F>(&self, sent: SentPassword<'_>, read: impl Fn() -> F) -> Result<Option<T>>
@@ -92,15 +92,16 @@ impl Verifier {
         if let Some(user) = self.find_remembered(&digest, &sent, &read).await? {
             return Ok(Some(user));
         }
-        let by_stranger = PasswordOf::Stranger(sender.net);
-        let by = if slowdown.is_spared(&sender, now) { PasswordOf::User(sender.name) } else { by_stranger };
+        let by_unknown = PasswordOf::Unknown(sender.net);
+        let by = if slowdown.is_spared(&sender, now) { PasswordOf::User(sender.name) } else { by_unknown };
         // IMPORTANT: a password that finds the queue full was never counted.
         let queued = queue.enter(by).map_err(PasswordError::from)?;
         let pending = slowdown.begin(sender, now).map_err(|wait| AuthError::Slowed(wait.as_secs()))?;
         let (user, stored) = read().await?.unzip();
         let remembered = remembered.clone();
         let verified = queued.run(move || -> HashResult<bool> {
-            // On this thread, since the caller may leave before it is done: he would not have sent a wrong password then.
+            // On this thread, since the caller may leave before it is done: he would not have sent a wrong password
+            // then.
             let is_right = password::is_right(password.as_deref(), stored.as_ref())?;
             match stored.filter(|_| is_right) {
                 Some(stored) => {

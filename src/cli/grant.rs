@@ -57,7 +57,7 @@ struct Set {
 struct Remove {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     path: PathArg,
-    /// Whose rights end; '*' are those that every user has.
+    /// From whom they are taken back; '*' are those that every user has.
     #[arg(value_name = "NAME", value_parser = name_arg::grantee)]
     from: String,
     #[command(flatten)]

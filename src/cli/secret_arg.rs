@@ -1,4 +1,4 @@
-//! Ends a token or a link: both are listed with an id.
+//! Revokes a token or a share: both are listed with an id.
 
 use clap::Args;
 use reqwest::Method;

@@ -53,10 +53,10 @@ struct Add {
     /// With --upload: how much all files together may have, as in 512MiB; without it, 10GiB.
     #[arg(long, value_name = "SIZE", value_parser = size_arg::parse, requires = "upload")]
     bytes: Option<u64>,
-    /// After how many downloads it ends; without it, after none.
+    /// After how many downloads it is used up; without it, never.
     #[arg(long, value_name = "N", conflicts_with = "upload")]
     downloads: Option<u64>,
-    /// When it ends, as in 2027-01-01T00:00:00Z; without it, not by itself.
+    /// When it expires, as in 2027-01-01T00:00:00Z; without it, never.
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
     /// Give it a password, which is asked for here.
@@ -69,7 +69,7 @@ struct Add {
     request: RequestArgs,
 }
 
-/// Revoke a share: its link leads nowhere then.
+/// Revoke a share: its link gets the answer of a wrong link then.
 #[derive(Args)]
 struct Remove {
     #[command(flatten)]

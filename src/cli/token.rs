@@ -53,7 +53,7 @@ struct Add {
     /// Its rights there, with commas between them; without it all three, as far as its user has them.
     #[arg(long, value_name = "RIGHTS", value_enum, value_delimiter = ',', requires = "path")]
     rights: Vec<RightArg>,
-    /// When it ends, as in 2027-01-01T00:00:00Z; without it, not by itself.
+    /// When it expires, as in 2027-01-01T00:00:00Z; without it, never.
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
     /// The new file for the token, for --token-file.

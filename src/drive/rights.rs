@@ -65,8 +65,8 @@ impl<'a> Rights<'a> {
 
     /// As [`write_in`](Self::write_in), for what comes from `source`, which was found before.
     ///
-    /// Errors: [`DriveError::NotFound`] if he does not see the source any more. Source and target are decided at two
-    /// instants: the change that ended the right on the target may have ended that on the source too.
+    /// Errors: [`DriveError::NotFound`] if he does not see the source any more. The rights at both paths are decided at two
+    /// instants: the change that ended the one at `path` may have ended that at the source too.
     pub async fn write_from(&self, source: &DrivePath, path: &DrivePath) -> Result<Permission> {
         match self.write_in(path).await {
             Err(DriveError::Forbidden) => Err(self.refusal(source, path).await?),
@@ -74,7 +74,7 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// The permission to take away what is at this path: that of its parent.
+    /// The permission to move or delete what is at this path: that to write in its parent.
     ///
     /// Errors: [`DriveError::Forbidden`] if he sees it and may not; [`DriveError::NotFound`] if he does not see it.
     pub async fn take(&self, path: &DrivePath) -> Result<Permission> {

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use axum::http::Method;
 
-/// Who may call a route, on a drive with users. Without users everyone may call all.
+/// Who may call a route, on a drive with users. Without users anybody may call all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
-    /// Everyone. No credential is read, and the answer tells nothing of the drive.
-    Everyone,
-    /// Everyone who knows the secret of a share, which is in the path. No other credential counts but its password.
+    /// Anybody. No credential is read, and the answer tells nothing of the drive.
+    Anybody,
+    /// Anybody who knows the secret of a share, which is in the path. No other credential counts but its password.
     Share(ShareRoute),
     /// Every user, with any credential that is valid.
     Users,
@@ -42,8 +42,8 @@ impl CallersOfRoutes {
         self.0.entry(pattern).or_default().extend(methods);
     }
 
-    /// The callers of a route and method. What there is no route or no method for is refused to a stranger, too: he does
-    /// not learn what there is.
+    /// The callers of a route and method. Where there is no route or no method, a request without a credential is
+    /// refused too: it does not learn what there is.
     pub fn of(&self, pattern: Option<&str>, method: &Method) -> Callers {
         // A route for GET answers HEAD as well.
         let is_asked = |of: &Method| of == method || (*method == Method::HEAD && *of == Method::GET);

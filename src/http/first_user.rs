@@ -1,6 +1,6 @@
 //! The secret that makes the first user: in a file of the data folder that only the operator can read.
 //!
-//! A loopback address alone does not prove that someone is at the machine: a proxy or a tunnel on it sends strangers on, and
+//! A loopback address alone does not prove that someone is at the machine: a proxy or a tunnel on it sends others on, and
 //! need not say so.
 
 use std::fs::{self, OpenOptions};

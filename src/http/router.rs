@@ -35,8 +35,8 @@ use super::share_visitors::ShareVisitors;
 use crate::auth::Auth;
 use crate::drive::Drive;
 
-/// The routes alone, for a caller with a socket of its own, which adds the [`Peer`](super::Peer) of each request. `auth`: of
-/// the same store as the drive. `registry` has further metrics for `/metrics`.
+/// The routes alone, for a caller with a socket of its own, which adds the [`Peer`](super::Peer) of each request.
+/// `auth`: of the same store as the drive. `registry` has further metrics for `/metrics`.
 pub fn router(drive: Drive, auth: Auth, options: Options, mut registry: Registry) -> Router {
     let metrics = HttpMetrics::register(&mut registry);
     Routes::new(drive, auth, options, metrics, registry).all
@@ -150,8 +150,8 @@ impl Table {
             .post(pattern::COPY, Callers::Users, move_copy::copy_to)
             .with_accounts()
             .with_shares()
-            .get(pattern::HEALTHZ, Callers::Everyone, health::alive)
-            .get(pattern::READYZ, Callers::Everyone, health::ready)
+            .get(pattern::HEALTHZ, Callers::Anybody, health::alive)
+            .get(pattern::READYZ, Callers::Anybody, health::ready)
             .get(pattern::METRICS, Callers::Admins, metrics::get)
             .get(pattern::OPENAPI, Callers::Users, openapi::get)
             .get(pattern::DOCS, Callers::Users, swagger_ui::to_page)
@@ -163,7 +163,7 @@ impl Table {
     fn with_accounts(self) -> Self {
         let session = Methods::default()
             .on(Method::GET, Callers::Users, session::get)
-            .on(Method::POST, Callers::Everyone, session::log_in)
+            .on(Method::POST, Callers::Anybody, session::log_in)
             .on(Method::DELETE, Callers::Users, session::log_out);
         let sessions = Methods::default().on(Method::GET, Callers::Users, sessions::get).on(
             Method::DELETE,
@@ -188,9 +188,9 @@ impl Table {
             Callers::Users,
             tokens::make,
         );
-        let login = Methods::default().on(Method::GET, Callers::Everyone, login::page).on(
+        let login = Methods::default().on(Method::GET, Callers::Anybody, login::page).on(
             Method::POST,
-            Callers::Everyone,
+            Callers::Anybody,
             login::log_in,
         );
         self.route(pattern::SESSION, session)
@@ -252,7 +252,7 @@ struct Methods {
     callers: Vec<(Method, Callers)>,
 }
 
-/// No methods yet. axum's own answer to others would tell a stranger in `Allow` which there are.
+/// No methods yet. axum's own answer to others would tell anybody in `Allow` which there are.
 impl Default for Methods {
     fn default() -> Self {
         Self { handlers: any(no_such_method), callers: Vec::new() }

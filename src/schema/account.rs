@@ -1,4 +1,4 @@
-//! The `account` table: one row for each user, keyed by the name, and one for the grants of everyone.
+//! The `account` table: one row for each user, keyed by the name, and one for the grants to every user.
 //!
 //! One `get` reads all that a request needs to know of its user at one instant: the profile, the stamp, the usage, all
 //! grants, and the session or token of the request. The row of a removed user stays, because the usage of what he has
@@ -33,7 +33,7 @@ pub const PROFILE: &[u8] = b"profile";
 pub const PASSWORD: &[u8] = b"password";
 /// The qualifier of the counter of bytes.
 pub const BYTES: &[u8] = b"bytes";
-/// The qualifier of the counter of files.
+/// The qualifier of the counter of files and directories.
 pub const FILES: &[u8] = b"files";
 
 /// The qualifier of the id of the session, token or share that was made last.
@@ -236,7 +236,7 @@ pub fn put_newest(id: SecretId) -> Change {
 pub struct Account {
     /// The number of its changes.
     pub stamp: Stamp,
-    /// None in the row of everyone.
+    /// None in the row of the grants to every user.
     pub profile: Option<Profile>,
     /// What the user has created.
     pub usage: Usage,

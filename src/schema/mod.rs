@@ -10,7 +10,7 @@
 //! | `name` | [`index::by_name`] | folded name, 0, kind (1 byte), file id (16) | `cf:<stay id>` = [`index::by_name::NameIndexEntry`] |
 //! | `unlink` | [`pending_unlink`] | file id, 16 bytes | `cf:u`: a large content file to remove |
 //! | `op` | [`subtree_op`] | operation id, 16 bytes | `cf:phase` = [`subtree_op::Phase`], `cf:what` = [`subtree_op::OpRecord`]: the record of an operation on a subtree |
-//! | `account` | [`account`] | user name, or `*` for everyone | `cf:stamp` = [`account::Stamp`], `cf:profile` = [`account::Profile`], `cf:password` = [`account::PasswordHash`], the counters `cf:bytes` and `cf:files`; `grant:<directory id><giver>` = [`grant::Grant`]; `session:s<id>`, `token:s<id>` = [`secret::Secret`], `session:u<id>`, `token:u<id>` = its last use; `share:s<id>` = [`share::Share`], `share:u<id>` = its counter |
+//! | `account` | [`account`] | user name, or `*` for every user | `cf:stamp` = [`account::Stamp`], `cf:profile` = [`account::Profile`], `cf:password` = [`account::PasswordHash`], the counters `cf:bytes` and `cf:files`; `grant:<directory id><giver>` = [`grant::Grant`]; `session:s<id>`, `token:s<id>` = [`secret::Secret`], `session:u<id>`, `token:u<id>` = its last use; `share:s<id>` = [`share::Share`], `share:u<id>` = its counter |
 //! | `username` | [`user_name`] | folded user name | `cf:name` = the name |
 //! | `secret` | [`secret`] | SHA-256 of a session, token or share | `cf:owner` = [`secret::SecretOwner`] |
 //! | `grant` | [`grant`] | `d`, directory id (16), user, 0, giver; and `g`, giver, 0, directory id, user | `cf:<grant id>`: an index entry |

@@ -27,7 +27,7 @@ impl UsageChange {
         self.add(creator, number(size), 1);
     }
 
-    /// Takes a file away.
+    /// Takes a file off.
     pub fn take_file(&mut self, attributes: &Attributes) {
         self.add(&attributes.creator, -number(attributes.size), -1);
     }
@@ -37,7 +37,7 @@ impl UsageChange {
         self.add(creator, 0, 1);
     }
 
-    /// Takes a directory away.
+    /// Takes a directory off.
     pub fn take_directory(&mut self, creator: &str) {
         self.add(creator, 0, -1);
     }

@@ -77,7 +77,7 @@ struct List {
     request: RequestArgs,
 }
 
-/// Give a user a new password, which ends his other logins. An admin does it for everybody.
+/// Give a user a new password, which revokes his other sessions. An admin does it for every user.
 #[derive(Args)]
 struct Passwd {
     /// Whose; without it, that of who asks.
@@ -90,7 +90,7 @@ struct Passwd {
     request: RequestArgs,
 }
 
-/// Let a user log in no more, for a while: his sessions end, his tokens wait.
+/// Disable a user until he is enabled: his sessions are revoked, his tokens are not valid, his shares are suspended.
 #[derive(Args)]
 struct Disable {
     #[arg(value_name = "NAME", value_parser = name_arg::user)]
@@ -99,7 +99,7 @@ struct Disable {
     request: RequestArgs,
 }
 
-/// Let a disabled user log in again.
+/// Enable a disabled user: he may log in, and his tokens and shares work again.
 #[derive(Args)]
 struct Enable {
     #[arg(value_name = "NAME", value_parser = name_arg::user)]

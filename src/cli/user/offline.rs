@@ -1,5 +1,5 @@
-//! Users of a data folder that no server serves: the first one, where nobody reaches the server from its own machine, and
-//! an admin whose password is lost.
+//! Users of a data folder that no server serves: the first one, where nobody reaches the server from its own machine,
+//! and an admin whose password is lost.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::client::credential::CredentialError;
 
 /// Make a user an admin with a new password, while no server runs.
 ///
-/// For who has lost the passwords of all admins. A disabled user is enabled, and his sessions and tokens end. Run it as the
-/// user who owns the data folder.
+/// For who has lost the passwords of all admins. A disabled user is enabled, and his sessions and tokens are revoked.
+/// Run it as the user who owns the data folder.
 #[derive(Args)]
 pub struct ResetAdmin {
     /// A user of the drive.

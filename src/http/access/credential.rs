@@ -77,7 +77,7 @@ impl Presented {
     }
 }
 
-/// A session is no token, and a token no session, whatever way they are sent.
+/// A session is no token, and a token no session, however they are sent.
 async fn find(auth: &Auth, text: &str, kind: SecretKind) -> Result<Credential, AuthError> {
     let found = auth.find_secret(text).await?;
     if found.secret().is_some_and(|owner| owner.kind == kind) { Ok(found) } else { Err(AuthError::Unauthorized) }

@@ -1,7 +1,8 @@
 //! Whether a request may reach its handler: the one place that every request passes.
 //!
-//! On a drive with users it has to send a valid [`credential`], and its route has to be for its user. Pages of other sites
-//! are refused before that ([`browser`]), whatever the credential. The link of a share is for everyone who has it ([`share`]).
+//! On a drive with users it has to send a valid [`credential`], and its route has to be for its user. Pages of other
+//! sites are refused before that ([`browser`]), whatever the credential. The link of a share is for anybody who has it
+//! ([`share`]).
 
 mod browser;
 mod credential;
@@ -42,10 +43,11 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Refuses what has come by a way on which a stranger could read or change it, or could pass for others.
+/// Refuses a request that has come over a connection on which others could read or change it, or could pass for its
+/// sender.
 ///
-/// What a proxy that nobody has named sends on is refused, on a drive with users: all its clients have one address, so wrong
-/// passwords of strangers would slow its users.
+/// What a proxy that nobody has named sends on is refused, on a drive with users: all its clients have one address, so
+/// wrong passwords of some would slow the others.
 pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
     if !app.auth.has_users().await? {
         if client.is_from_afar() {
@@ -72,12 +74,12 @@ pub async fn check_transport(app: &App, client: &Client) -> Result<()> {
     ))
 }
 
-/// Decides whether a request may reach its handler. Returns who has sent it: none on a drive without users, or if its route
-/// is for everyone.
+/// Decides whether a request may reach its handler. Returns who has sent it: none on a drive without users, or if its
+/// route is for anybody.
 ///
-/// A stranger gets the same answer for what he may not see as for what there is not, and for a name without user as for a
-/// wrong password. `note`: gets what was proved, also if the route is not for this user, and the share of a link also if it
-/// has ended.
+/// Without a credential the answer is the same for what one may not see as for what there is not, and for a name
+/// without user as for a wrong password. `note`: gets what was proved, also if the route is not for this user, and the
+/// share of a link also if it has ended.
 pub async fn admit(
     app: &App,
     callers: Callers,
@@ -89,24 +91,24 @@ pub async fn admit(
         return share::admit(app, wanted, head, note).await.map(|share| Some(auth.requester(share)));
     }
     let is_foreign = browser::is_foreign(method, headers);
-    if callers == Callers::Everyone && !is_foreign {
+    if callers == Callers::Anybody && !is_foreign {
         return Ok(None);
     }
     if !auth.has_users().await? {
-        // Everyone is nobody: what a client says of himself is not verified.
+        // The requester is nobody: what a client says of himself is not verified.
         return Ok(None);
     }
     let presented = Presented::parse(headers, is_tls(extensions));
     if is_foreign || (presented.is_cookie() && browser::lacks_origin(method, headers)) {
         return Err(browser::refused());
     }
-    if callers == Callers::Everyone {
+    if callers == Callers::Anybody {
         return Ok(None);
     }
     let verified = verify(auth, &presented, address(extensions)).await;
     let (credential, authority) = verified.inspect_err(|error| {
         if !presented.is_nothing() {
-            note_refusal(app, error, &Audit::of_stranger(presented.name(), extensions));
+            note_refusal(app, error, &Audit::of_unproved(presented.name(), extensions));
         }
     })?;
     note(&credential);

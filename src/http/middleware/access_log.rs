@@ -101,7 +101,7 @@ pub async fn handle<F: Future<Output = Response>>(
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A page elsewhere can neither load what is here as its script or picture, nor learn by it what there is; but a link is
-    // for everyone, also in such a page. No other server learns from `Referer` what a page here is called, and so no secret
+    // for anybody, also in such a page. No other server learns from `Referer` what a page here is called, and so no secret
     // of a link.
     let policy = if matches!(callers, Callers::Share(_)) { "cross-origin" } else { "same-origin" };
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static(policy));
@@ -171,8 +171,8 @@ fn callers_of(app: &App, pattern: Option<&str>, request: &Request) -> Callers {
     }
 }
 
-/// Refuses a request before its handler: a foreign host or origin, a way without TLS, a caller that the route is not for, a
-/// malformed user name, a write that cannot be stored.
+/// Refuses a request before its handler: a foreign host or origin, a connection without TLS, a caller that the route is
+/// not for, a malformed user name, a write that cannot be stored.
 async fn authorize(
     request: &mut Request,
     client: Client,

@@ -31,13 +31,13 @@ pub async fn json_of_users<T: DeserializeOwned>(app: &App, uri: &Uri, headers: &
     json_within(app, headers, body, BODY_BYTES).await
 }
 
-/// The last part of a target, decoded: a name or an id.
+/// The last part of a request target, decoded: a name or an id.
 pub fn last_part(uri: &Uri) -> Result<String> {
     let (_, last) = uri.path().rsplit_once('/').unwrap_or_default();
     Ok(decode(last)?.into_owned())
 }
 
-/// The id at the end of a target. A text that is no id is the id of nothing.
+/// The id at the end of a request target. A text that is no id is the id of nothing.
 pub fn secret_id(uri: &Uri) -> Result<SecretId> {
     let text = last_part(uri)?;
     let missing = || Problem::not_found().with_detail("There is no such session, token or share: list them.");
@@ -53,7 +53,7 @@ pub fn text(what: &str, text: &str) -> Result<String> {
     Ok(text.into_owned())
 }
 
-/// The time from when on a secret is not valid; none if none is sent.
+/// When a secret expires; none if no time is sent.
 pub fn expiry(text: Option<&str>) -> Result<Option<Timestamp>> {
     let expires = text.map(Timestamp::parse).transpose();
     let expires = expires.map_err(|error| Problem::malformed(format!("`expires` is {error}.")))?;

@@ -1,4 +1,4 @@
-//! The audit log: a line for each login, for what was refused at the door, and for each change of users and rights.
+//! The audit log: a line for each login, for each credential that was refused, and for each change of users and rights.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub struct Audit {
     address: IpAddr,
 }
 
-/// What happened.
+/// What has happened. A test compares the names with `docs/access.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
     /// A session was made for a name and a password, or the form of a share had its password.
@@ -83,7 +83,7 @@ impl Audit {
     }
 
     /// Of a request that has proved nothing, and says that it is of this user.
-    pub fn of_stranger(named: Option<&str>, extensions: &Extensions) -> Self {
+    pub fn of_unproved(named: Option<&str>, extensions: &Extensions) -> Self {
         // What is no name may be a password in the wrong place.
         let name = named.and_then(|name| UserName::parse(name).ok());
         let user = name.map(|name| name.as_str().to_owned());
@@ -92,6 +92,15 @@ impl Audit {
 
     /// Writes a line. `object`: what was changed. No secret is ever in it.
     pub fn note(&self, event: AuditEvent, object: Option<&str>) {
+        self.write(event, object, None);
+    }
+
+    /// Writes a line that also says what was set, as `password admin=true`. No secret is ever in it.
+    pub fn note_change(&self, event: AuditEvent, object: &str, change: &str) {
+        self.write(event, Some(object), Some(change).filter(|change| !change.is_empty()));
+    }
+
+    fn write(&self, event: AuditEvent, object: Option<&str>, change: Option<&str>) {
         tracing::info!(
             target: "audit",
             event = event.name(),
@@ -99,6 +108,7 @@ impl Audit {
             credential = self.credential.map(tracing::field::display),
             address = %self.address,
             object,
+            change,
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the pages for people have in common: they are never kept, and shown in no frame.
+//! What the web pages have in common: they are never kept, and shown in no frame.
 
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};

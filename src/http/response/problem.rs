@@ -119,7 +119,7 @@ impl Problem {
 
     /// 409 for what is about users, on a drive without them.
     pub fn no_users() -> Self {
-        Self::new(ProblemKind::NoUsers, "This drive has no users, and everyone who reaches it may do everything.")
+        Self::new(ProblemKind::NoUsers, "This drive has no users, and anybody who reaches it may do everything.")
     }
 
     /// 429 for so many seconds.

@@ -1,4 +1,4 @@
-//! The page of a share: HTML without scripts, and nothing that is loaded from elsewhere.
+//! The web page of a share: HTML without scripts, and nothing that is loaded from elsewhere.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;

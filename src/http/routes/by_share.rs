@@ -1,4 +1,4 @@
-//! `/s/<secret>/`: what a share shows to everyone who has its link.
+//! `/s/<secret>/`: what a share shows to anybody who has its link.
 //!
 //! What is missing gets the same answer as a wrong link, also if the share ends meanwhile.
 
@@ -36,7 +36,7 @@ pub async fn to_root(uri: Uri) -> Result<Response> {
     download::to_directory(&DrivePath::root(), &uri)
 }
 
-/// The page of a share
+/// The web page of a share
 ///
 /// For people: links to the files. For an upload share: a form, with a script that sends each file by itself.
 #[utoipa::path(get, path = "/s/{secret}/", operation_id = "shared_page", tag = "shares",
@@ -68,8 +68,8 @@ async fn page_of((app, by): (&App, &Credential), drive: &UserDrive, uri: &Uri) -
 
 /// Download a file of a share, or list a directory of it
 ///
-/// As `/v1/fs/`, with paths that begin at what the share is of; a file is the one entry of `fs/`. If the downloads of the
-/// share are limited, each one is of the whole file: a `Range` is ignored.
+/// As `/v1/fs/`, with paths that begin at what the share is of; a file is the one entry of `fs/`. If the downloads of
+/// the share are limited, each one is of the whole file: a `Range` is ignored.
 #[utoipa::path(get, path = "/s/{secret}/fs/{path}", operation_id = "shared", tag = "shares",
     params(("secret" = String, Path, description = "From `url` of the share"),
            ("path" = String, Path, description = "Names, percent-encoded, with slashes between them")),

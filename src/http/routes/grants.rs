@@ -19,6 +19,7 @@ use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{json, list};
 use crate::schema::DrivePath;
 use crate::schema::grant::Giver;
+use crate::schema::rights::{Right, Rights};
 
 /// The directories of the path of one that the requester sees.
 pub async fn chain_of(drive: &UserDrive, path: &DrivePath) -> Result<DirChain> {
@@ -104,9 +105,19 @@ pub async fn put(
     let by = authority.user().filter(|_| !authority.is_admin()).map(|name| name.as_str().to_owned());
     let (path, user) = (path.as_str().to_owned(), to.as_str().to_owned());
     let grant = GrantJson { path, user, rights: rights_json(rights), by };
-    audit.note(AuditEvent::GrantGiven, Some(&[&grant.user, " ", &grant.path].concat()));
+    audit.note_change(AuditEvent::GrantGiven, &[&grant.user, " ", &grant.path].concat(), &in_words(rights));
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, json::json(&grant)?).into_response())
+}
+
+/// Rights as the audit log has them.
+fn in_words(rights: Rights) -> String {
+    let word = |right| match right {
+        Right::Read => "read",
+        Right::Write => "write",
+        Right::Share => "share",
+    };
+    ["rights=", &rights.iter().map(word).collect::<Vec<_>>().join(",")].concat()
 }
 
 /// Take rights on a directory back
@@ -124,7 +135,7 @@ pub async fn delete(
 ) -> Result<StatusCode> {
     let params = Params::parse(uri.query(), &["path", "user"])?;
     let (Some(path), Some(user)) = (params.path("path")?, params.text("user")) else {
-        return Err(Problem::malformed("Say whose rights end, and where: `path` and `user`."));
+        return Err(Problem::malformed("Say whose rights to take back, and where: `user` and `path`."));
     };
     require_users(&app).await?;
     let authority = app.auth.require_account(&by).await?;

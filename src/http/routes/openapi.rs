@@ -151,7 +151,7 @@ impl Modify for Problems {
                 .flatten();
             writes.for_each(|operation| add(operation, &WRITING));
         }
-        // It is the one operation of operating that is not for everyone.
+        // It is the one operation of operating that is not for anybody, but for admins.
         if let Some(metrics) = api.paths.paths.get_mut("/metrics").and_then(|item| item.get.as_mut()) {
             let kinds = [ProblemKind::Unauthorized, ProblemKind::TooManyAttempts, ProblemKind::Forbidden];
             kinds.into_iter().for_each(|kind| describe(metrics, kind));

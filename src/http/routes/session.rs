@@ -44,7 +44,8 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
 
 /// Log in
 ///
-/// The session is in a cookie that scripts cannot read. It expires 14 days after its last use, and 90 days after the login.
+/// The session is in a cookie that scripts cannot read. It expires 14 days after its last use, and 90 days after the
+/// login.
 #[utoipa::path(post, path = "/v1/session", operation_id = "log_in", tag = "access", request_body = LoginRequest,
     responses((status = 204, description = "Logged in", headers(("Set-Cookie" = String)))))]
 pub async fn log_in(
@@ -69,7 +70,7 @@ pub async fn make(
     extensions: &Extensions,
 ) -> std::result::Result<NewSecret, AuthError> {
     let login = app.auth.log_in(user, password, address(extensions), Instant::now()).await;
-    let login = login.inspect_err(|error| note_refusal(app, error, &Audit::of_stranger(Some(user), extensions)))?;
+    let login = login.inspect_err(|error| note_refusal(app, error, &Audit::of_unproved(Some(user), extensions)))?;
     let session = app.auth.make_session(&login).await?;
     app.metrics.login("right");
     Audit::of(&session.credential, extensions).note(AuditEvent::Login, None);

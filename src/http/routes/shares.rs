@@ -24,8 +24,8 @@ use crate::schema::{DrivePath, Timestamp};
 
 /// The shares of a directory or file, or those of a user
 ///
-/// With `path` those of this directory or file alone, whoever has made them, for who may share there. Without, those that
-/// the user has made.
+/// With `path` those of this directory or file alone, whoever has made them, for who may share there. Without, those
+/// that the user has made.
 #[utoipa::path(get, path = "/v1/shares", operation_id = "shares", tag = "access",
     params(("path" = Option<String>, Query, description = "A directory or file, as `/photos`"),
            ("user" = Option<String>, Query, description = "Those of another user, for an admin; with `path` only his"),
@@ -61,7 +61,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
     list::response(&page, page.next.as_deref(), &uri)
 }
 
-/// Those of which the requester sees what they are of: a token for one directory has to do with nothing else.
+/// The shares whose target the requester sees: a token for one directory has to do with no others.
 async fn visible(drive: &UserDrive, all: Vec<ListedShare>) -> Result<Vec<ListedShare>> {
     let targets: Vec<ShareTarget> = all.iter().map(|listed| listed.share.target).collect();
     let paths = drive.share_paths(&targets).await?;
@@ -92,8 +92,9 @@ fn share_json(listed: &ListedShare, path: Option<&DrivePath>, url: Option<String
 /// Make a share
 ///
 /// To read a directory with all below it, or a file; or to upload files into a directory, which shows nothing. With a
-/// password, if one is given. It follows a move. It ends when it is revoked, expires or is used up, and when what it is of is
-/// deleted or replaced. While its maker has no right to share there, or to do what it is for, its link leads nowhere.
+/// password, if one is given. It follows a move. It ends when it is revoked, expires or is used up, and when its target
+/// is deleted or replaced. While its maker is disabled, or has no right to share there or to do what it is for, it is
+/// suspended: its link gets the answer of a wrong link.
 #[utoipa::path(post, path = "/v1/shares", operation_id = "make_share", tag = "access", request_body = ShareRequest,
     responses((status = 201, description = "Made; `url` is told this once", body = ShareJson)))]
 pub async fn make(

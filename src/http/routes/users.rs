@@ -46,8 +46,8 @@ pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Res
 /// Make a user
 ///
 /// On a drive without users: the first one, an admin. From then on every request proves who sends it. The first user is
-/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy; and with the
-/// header `First-User-Secret`, which is in the file `first-user-secret` of the data folder until then.
+/// made from the machine of the server alone: from a loopback address, by a loopback name, through no proxy; and with
+/// the header `First-User-Secret`, which is in the file `first-user-secret` of the data folder until then.
 #[utoipa::path(post, path = "/v1/users", operation_id = "make_user", tag = "access", request_body = NewUserRequest,
     responses((status = 201, description = "Made, with his home", body = UserJson, headers(("Location" = String)))))]
 pub async fn make(
@@ -90,13 +90,23 @@ pub async fn make(
         Some(home) => home,
         None => Home::New(parse_text("home", &[HOMES, "/", user.name().as_str()].concat())?),
     };
+    let rights_on = home_in_words(&home);
     let made = drive.make_user(user, home).await.map_err(no_home)?;
-    audit.note(AuditEvent::UserMade, Some(made.name.as_str()));
+    let change = format!("admin={}{rights_on}", made.profile.admin);
+    audit.note_change(AuditEvent::UserMade, made.name.as_str(), &change);
     if let Some(secret) = secret {
         secret.end();
     }
     let at = [path::USERS, "/", &path::encode(made.name.as_str())].concat();
     Ok((StatusCode::CREATED, [(LOCATION, headers::value(at)?)], json::json(&user_json(&made))?).into_response())
+}
+
+/// The directory on which a new user has all rights, as the audit log has it: at the end, since a path may have spaces.
+fn home_in_words(home: &Home) -> String {
+    match home {
+        Home::Nowhere => String::new(),
+        Home::New(path) | Home::At(path) => [" home=", path.as_str()].concat(),
+    }
 }
 
 fn no_home(error: DriveError) -> Problem {
@@ -152,16 +162,32 @@ pub async fn change(
             .quota
             .map_or(QuotaChange::default(), |quota| QuotaChange { bytes: quota.bytes, files: quota.files }),
     };
+    let words = in_words(&change);
     let changed = app.auth.change_user(&by, &name, change).await;
     let changed =
-        changed.inspect_err(|error| note_refusal(&app, error, &Audit::of_stranger(Some(&name), &extensions)))?;
-    audit.note(AuditEvent::UserChanged, Some(changed.name.as_str()));
+        changed.inspect_err(|error| note_refusal(&app, error, &Audit::of_unproved(Some(&name), &extensions)))?;
+    audit.note_change(AuditEvent::UserChanged, changed.name.as_str(), &words);
     json::json(&user_json(&changed))
+}
+
+/// What a change sets, as the audit log has it: of a password and of a name for people, only that it was set.
+fn in_words(change: &UserChange) -> String {
+    let limit = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+    let set = [
+        change.display.as_ref().map(|_| "display".to_owned()),
+        change.password.as_ref().map(|_| "password".to_owned()),
+        change.admin.map(|admin| format!("admin={admin}")),
+        change.disabled.map(|disabled| format!("disabled={disabled}")),
+        change.quota.bytes.map(|bytes| format!("quota.bytes={}", limit(bytes))),
+        change.quota.files.map(|files| format!("quota.files={}", limit(files))),
+    ];
+    set.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Remove a user
 ///
-/// His sessions, tokens and grants end, also those that he has given. His files stay, and his name is never given again.
+/// His sessions, tokens and shares are revoked, and his grants are deleted, also those that he has given. His files
+/// stay, and his name is never given again.
 #[utoipa::path(delete, path = "/v1/users/{name}", operation_id = "remove_user", tag = "access",
     params(("name" = String, Path, description = "His name, percent-encoded; upper and lower case are one")),
     responses((status = 204, description = "Removed")))]

@@ -5,7 +5,9 @@
 //! - `network`: the page on other machines, by TLS and behind nginx
 //! - `links`: links and files that pages name
 //! - `promises`: the tests that `docs/promises.md` names
+//! - `audit_log`: the events of the audit log
 
+mod audit_log;
 mod examples;
 mod links;
 mod network;

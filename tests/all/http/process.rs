@@ -331,3 +331,56 @@ fn the_audit_log_has_logins_refusals_and_changes_but_no_secret() {
     assert!(said("object")[0] == "eve" && said("object")[5].is_string(), "{log}");
     assert!(!log.contains("horse") && !log.contains("rd_"), "{log}");
 }
+
+#[test]
+fn the_audit_log_says_what_was_set_of_a_user_and_which_rights_were_given() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    let secret = std::fs::read_to_string(scratch.path().join("data/first-user-secret")).unwrap();
+    let basic = format!("Authorization: Basic {}", STANDARD.encode("eve:correct horse"));
+    let send = |request: &str, header: &str, body: Value| {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let kind = "Content-Type: application/json";
+        let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}\r\n{header}");
+        let answer = ask(&address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        assert!(answer.starts_with("HTTP/1.1 20"), "{request} {answer}");
+    };
+    send("POST /v1/users", secret.trim_end(), json!({"name": "eve", "password": "correct horse"}));
+    let home = "/all pictures";
+    send("POST /v1/users", &basic, json!({"name": "tom", "password": "battery horse", "home": home}));
+    send("POST /v1/users", &basic, json!({"name": "max", "password": "battery horse", "admin": true, "home": null}));
+    let (quota, none) = (json!({"bytes": 1_000, "files": null}), Value::Null);
+    for change in [
+        json!({"disabled": true, "admin": false}),
+        json!({"password": "staple horse", "display": "Horse"}),
+        json!({"quota": quota, "disabled": false}),
+        json!({}),
+    ] {
+        send("PATCH /v1/users/max", &basic, change);
+    }
+    for rights in [json!(["write"]), json!(["share", "write"])] {
+        send("PUT /v1/grants", &basic, json!({"path": home, "user": "max", "rights": rights}));
+    }
+    send("DELETE /v1/grants?path=/all%20pictures&user=max", &basic, none.clone());
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let audit = lines.iter().filter(|line| line["target"] == "audit").map(|line| &line["fields"]);
+    let said: Vec<_> = audit.map(|line| ["event", "object", "change"].map(|name| line[name].clone())).collect();
+    let expected = [
+        ["user-made", "eve", "admin=true home=/home/eve"],
+        ["user-made", "tom", "admin=false home=/all pictures"],
+        ["user-made", "max", "admin=true"],
+        ["user-changed", "max", "admin=false disabled=true"],
+        ["user-changed", "max", "display password"],
+        ["user-changed", "max", "disabled=false quota.bytes=1000 quota.files=none"],
+        ["user-changed", "max", ""],
+        ["grant-given", "max /all pictures", "rights=read,write"],
+        ["grant-given", "max /all pictures", "rights=read,write,share"],
+        ["grant-taken", "max /all pictures", ""],
+    ];
+    // What is not set is no field.
+    let expected = expected.map(|texts| texts.map(|text| if text.is_empty() { none.clone() } else { json!(text) }));
+    assert_eq!(said, expected, "{log}");
+    assert!(!log.to_lowercase().contains("horse"), "{log}");
+}

@@ -14,7 +14,7 @@ use crate::drive::model::Op;
 /// The callers of the columns: Eva, who has nothing; Tom, who may write in `/d`; Tom's token to read in `/d/c`; an admin.
 const CALLERS: [&str; 4] = ["token of another user", "token of a user", "token for a directory", "token of an admin"];
 /// Callers who have proved nothing.
-const STRANGERS: [&str; 11] = [
+const UNPROVED: [&str; 11] = [
     "nobody",
     "malformed",
     "other scheme",
@@ -125,7 +125,8 @@ const ACCOUNTS: &[Row] = &[
     ("DELETE", "/v1/tokens/{id}", "/v1/tokens/no-id", "", [404; 4]),
 ];
 
-/// What strangers are answered, too. It is said here anew: a route that is opened by mistake answers its users as before.
+/// What is answered without a credential, too. It is said here anew: a route that is opened by mistake answers its users
+/// as before.
 const OPEN: [(&str, &str); 5] =
     [("GET", "/login"), ("POST", "/login"), ("GET", "/healthz"), ("GET", "/readyz"), ("POST", "/v1/session")];
 
@@ -214,7 +215,7 @@ async fn every_route_answers_each_caller_by_his_rights() {
             ("ENDED", &world.ended_share),
         ];
         let target = &shares.into_iter().fold(target.to_owned(), |target, (of, secret)| target.replace(of, secret));
-        for caller in STRANGERS {
+        for caller in UNPROVED {
             let status = world.send_body(caller, method, target, &headers(body), body).await.status;
             // A browser that is not logged in is sent to the login.
             let is_sent = PAGES.contains(&pattern) && !world.sends_authorization(caller);
