@@ -138,6 +138,7 @@ async fn the_page_says_what_was_wrong_without_a_window_of_the_browser() {
     let slowed = post(&app, &[OWN, FORM], fields(PASSWORD, "/")).await.is(429);
     assert!(slowed.header("retry-after").is_some() && slowed.text().contains("Too many wrong passwords"));
     let without = TestApp::new().await;
-    without.get("/login").await.problem(409, "no-users");
+    let refused = without.get("/login").await.problem(409, "no-users");
+    assert!(refused.text().contains("rowdrive user add NAME --data"), "{}", refused.text());
     without.get("/docs/").await.is(200);
 }
