@@ -407,14 +407,18 @@ fn a_secret_is_sent_to_no_one_on_the_way_and_read_from_no_open_file() {
 #[test]
 fn a_password_is_asked_for_at_the_terminal_and_not_shown() {
     let drive = Drive::new();
-    let no_terminal = Command::new("setsid")
-        .args(["--wait", env!("CARGO_BIN_EXE_rowdrive"), "ls", "/", "--user", "eve", "--server"])
-        .arg(format!("http://{}", drive.server.address))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let no_terminal = Run::from_output(no_terminal);
-    assert!(no_terminal.code == Some(3) && no_terminal.err.contains("no terminal"), "{no_terminal:?}");
+    let password = drive.password.to_str().unwrap();
+    for (arguments, option) in [
+        (&["ls", "/", "--user", "eve"][..], " --password-file"),
+        (&["user", "add", "tom", "--user", "eve", "--password-file", password], " --new-password-file"),
+    ] {
+        let mut setsid = Command::new("setsid");
+        setsid.args(["--wait", env!("CARGO_BIN_EXE_rowdrive")]).args(arguments).arg("--server");
+        setsid.arg(format!("http://{}", drive.server.address)).stdin(Stdio::null());
+        let refused = Run::from_output(setsid.output().unwrap());
+        let is_told = refused.err.contains("no terminal") && refused.err.contains(option);
+        assert!(refused.code == Some(3) && is_told, "{refused:?}");
+    }
     let typed = |command: &str, lines: &str| {
         let program = env!("CARGO_BIN_EXE_rowdrive");
         let line = format!("{program} {command} --server http://{}", drive.server.address);
