@@ -161,8 +161,7 @@ fn other_machines_are_served_only_with_users_and_by_a_private_way() {
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
         command.args(["serve", "--data"]).arg(&world.data).args(&arguments);
-        let mut server = Server::wait_for(command, &world.data);
-        server.address = server.address.replace("0.0.0.0", "127.0.0.1");
+        let server = Server::wait_for(command, &world.data);
         assert_eq!(world.ls(&server, "eve", &world.password), Some(0), "{arguments:?}");
         assert_eq!(server.terminate(), Some(0));
     }
