@@ -145,8 +145,14 @@ fn an_admin_shows_and_sets_quotas() {
     assert!(refused.code == Some(1) && is_told && !refused.err.contains("/v1/"), "{refused:?}");
     let refused = drive.by("tom", &[&"user", &"quota", &"tom", &"--bytes", &"none"]);
     assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
-    for wrong in [&[&"--bytes" as &dyn AsRef<OsStr>, &"much"][..], &[&"--files", &"-1"], &[&"--files", &"1KiB"]] {
-        assert_eq!(drive.by("eve", &joined(&[&"user", &"quota", &"tom"], wrong)).code, Some(2));
+    for wrong in [
+        &[&"--bytes" as &dyn AsRef<OsStr>, &"much"][..],
+        &[&"--bytes", &"-5"],
+        &[&"--files", &"-1"],
+        &[&"--files", &"1KiB"],
+    ] {
+        let refused = drive.by("eve", &joined(&[&"user", &"quota", &"tom"], wrong));
+        assert!(refused.code == Some(2) && refused.err.contains("write a number of"), "{refused:?}");
     }
 }
 
