@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use super::html::escaped;
-use super::share_page::{hash, made_policy, page_with};
+use super::html::{self, escaped, hash, made_policy};
+use super::share_page::TITLE;
 
 /// Bytes of the lines that say what became of files: those of further files are counted.
 const LINES: usize = 16 << 10;
@@ -91,7 +91,7 @@ pub fn upload(status: StatusCode, sent: &SentFiles, rest: Option<&str>) -> Respo
          <p><label>Files <input name=\"files\" type=\"file\" multiple required></label></p>\n\
          <p><button>Send</button></p>\n</form>\n<ul id=\"sent\">\n{lines}</ul>\n<script>{SCRIPT}</script>\n"
     );
-    (status, page_with(&body, policy())).into_response()
+    (status, html::page(TITLE, &body, policy())).into_response()
 }
 
 /// The policy of the page, with its script by its hash, which sends to this server alone.
