@@ -12,6 +12,7 @@ mod share_uploads;
 mod shares;
 mod stranger_uploads;
 mod tokens;
+mod upload_script;
 mod users;
 
 use rowdrive::http::Options;
