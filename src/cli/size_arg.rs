@@ -2,8 +2,8 @@
 //!
 //! By hand and not by `bytesize`: it reads `K` as 1000 bytes and accepts fractions, which round.
 
-/// Bytes: a number, or one with a unit, in upper or lower case: `K` or `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024), `kB`,
-/// `MB`, `GB`, `TB` (of 1000).
+/// Bytes: a number, or one with a unit in upper or lower case: `K` or `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024),
+/// `kB`, `MB`, `GB`, `TB` (of 1000).
 pub fn parse(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at_checked(end).unwrap_or((text, ""));

@@ -50,8 +50,8 @@ impl ServerProblem {
             Some(format!("Too many wrong passwords were sent: try again {wait}, or use a token, with --token-file"))
         } else if self.is(ProblemKind::Quota) {
             Some(
-                "With this you would have more bytes, or more files and folders, than your quota allows: remove some, or ask an \
-                 admin for a larger quota. rowdrive user quota NAME says what you have"
+                "With this you would have more bytes, or more files and folders, than your quota allows: remove some, \
+                 or ask an admin for a larger quota. rowdrive user quota NAME says what you have"
                     .to_owned(),
             )
         } else if self.is(ProblemKind::LastAdmin) {

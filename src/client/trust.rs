@@ -50,8 +50,8 @@ fn unknown_ca(ca: Option<&Path>) -> String {
             .to_owned();
     };
     format!(
-        "its certificate is not signed by the CA in {}, the file of --ca; check that the file has the certificate of the CA \
-         that issued the server's, and that this is the address of your server",
+        "its certificate is not signed by the CA in {}, the file of --ca; check that it has the certificate of the CA that \
+         issued the server's, and that this is the address of your server",
         ca.display()
     )
 }

@@ -112,8 +112,8 @@ struct Times {
 /// An address to listen on: a name could have several.
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| {
-        "write an IP address and a port, as in 127.0.0.1:8080, or in 0.0.0.0:8443 for all IPv4 addresses of this machine; \
-         names of this server are for --host"
+        "write an IP address and a port, as in 127.0.0.1:8080, or in 0.0.0.0:8443 for all IPv4 addresses of this \
+         machine; names of this server are for --host"
     })
 }
 

@@ -233,8 +233,8 @@ impl Remove {
                 let name = printable(self.name.as_ref());
                 writeln!(
                     out,
-                    "{name} is removed, with his sessions, tokens, shares and grants. His files stay, and his name is never \
-                     given again."
+                    "{name} is removed, with his sessions, tokens, shares and grants. His files stay, and his name is \
+                     never given again."
                 )?;
             }
             Ok(())

@@ -58,8 +58,8 @@ impl From<AuthError> for Problem {
             AuthError::NoSecret(kind) => Self::new(
                 ProblemKind::NotFound,
                 format!(
-                    "There is no such {kind}: list those of its user. An admin names another user by `user` (the commands: \
-                     --of)."
+                    "There is no such {kind}: list those of its user. An admin names another user by `user` (the \
+                     commands: --of)."
                 ),
             ),
             // Another one was the first to be made: from now on nobody does anything without a credential.

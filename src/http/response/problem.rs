@@ -119,8 +119,8 @@ impl Problem {
 
     /// 409 for what is about users, on a drive without them.
     pub fn no_users() -> Self {
-        let detail = "This drive has no users, and everyone who reaches it may do everything. While the server is stopped, its \
-            operator makes the first one, an admin: rowdrive user add NAME --data DIR.";
+        let detail = "This drive has no users, and everyone who reaches it may do everything. Its operator makes the \
+            first one, an admin, while the server is stopped: rowdrive user add NAME --data DIR.";
         Self::new(ProblemKind::NoUsers, detail)
     }
 

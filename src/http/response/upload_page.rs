@@ -57,8 +57,8 @@ impl SentFiles {
     }
 }
 
-/// Sends each file that is chosen, one after the other, and says how much of it is sent: `fetch` would not tell. What it
-/// shows of an answer is text, and no markup.
+/// Sends each file that is chosen, one after the other, and says how much of it is sent: `fetch` would not tell. What
+/// it shows of an answer is text, and no markup.
 const SCRIPT: &str = r#"
 const form = document.querySelector("form");
 const send = (target, file, say) => new Promise(done => {

@@ -39,8 +39,7 @@ fn an_imported_tree_is_exported_unchanged_and_sent_only_once() {
     tree::are_equal(&from, &to);
     let again = export(&server.address, "/up/here", &to);
     again.is_done();
-    let summary =
-        format!("0 files fetched (0 bytes), {files} were there; 0 skipped, 0 renamed, 0 failed");
+    let summary = format!("0 files fetched (0 bytes), {files} were there; 0 skipped, 0 renamed, 0 failed");
     assert_eq!(again.last(), summary, "{again:#?}");
     tree::are_equal(&from, &to);
 }

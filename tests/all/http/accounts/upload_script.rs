@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Api;
 
-/// A form with files of these names, of which a browser has sent a third and then all. The second one is refused, for the
-/// third one there is no answer, and the fourth one is refused by a proxy.
+/// A form with files of these names, of which a browser has sent a third and then all. The second one is refused, for
+/// the third one there is no answer, and the fourth one is refused by a proxy.
 const BROWSER: &str = r#"
 const said = [];
 let submit;
