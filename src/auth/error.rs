@@ -1,6 +1,7 @@
 //! Why a request was not allowed, or a change of accounts did not happen. Each variant is named by what the caller can do.
 
 use crate::schema::ValueError;
+use crate::schema::secret::SecretKind;
 use crate::schema::user_name::UserNameError;
 use crate::table::StoreError;
 
@@ -20,8 +21,12 @@ pub enum AuthError {
     Forbidden,
     #[error("the old password is wrong")]
     WrongPassword,
-    #[error("there is no such user, grant or secret")]
-    NotFound,
+    #[error("there is no such user")]
+    NoUser,
+    #[error("there is no such grant")]
+    NoGrant,
+    #[error("there is no such {0}")]
+    NoSecret(SecretKind),
     #[error("there is a user already: only an admin adds others")]
     UsersExist,
     #[error("this name, or one that looks the same, was given before: choose another one")]

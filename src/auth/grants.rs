@@ -42,7 +42,7 @@ impl Auth {
     pub async fn grantee(&self, text: &str) -> Result<Grantee> {
         match text {
             "*" => Ok(Grantee::Everyone),
-            _ => self.known_name(text).await?.map(Grantee::User).ok_or(AuthError::NotFound),
+            _ => self.known_name(text).await?.map(Grantee::User).ok_or(AuthError::NoUser),
         }
     }
 
@@ -128,7 +128,7 @@ impl Auth {
 
     /// Takes back what was given on the last directory of a path: a user what he has given himself, an admin all.
     ///
-    /// Errors: [`AuthError::NotFound`] if there is none.
+    /// Errors: [`AuthError::NoGrant`] if there is none, also for a user who was removed.
     pub async fn delete_grant(&self, by: &Credential, chain: &DirChain, from: &Grantee) -> Result<()> {
         let this = self;
         self.until_committed_by(by, |authority| async move {
@@ -138,7 +138,7 @@ impl Auth {
                 this.decide(&authority, chain, Right::Share).await?.guard(&mut plan);
             }
             let (_, dir) = chain.last().ok_or(AuthError::Forbidden)?;
-            let account = this.holder_of(from).await?.ok_or(AuthError::NotFound)?;
+            let account = this.account_with_grants(from).await?.ok_or(AuthError::NoGrant)?;
             let is_his = |grant: &&Grant| grant.dir == *dir && (giver == Giver::Admins || grant.giver == giver);
             let ended: Vec<Grant> = account.grants.iter().filter(is_his).cloned().collect();
             add_deletion(&mut plan, from, account.stamp, &ended)?;
@@ -195,11 +195,17 @@ impl Auth {
 
     /// The account of someone who can have grants; none if nothing was ever given to every user.
     async fn holder_of(&self, holder: &Grantee) -> Result<Option<Account>> {
-        let account = self.account(holder).await?;
+        let account = self.account_with_grants(holder).await?;
         match holder {
             Grantee::Everyone => Ok(account),
-            Grantee::User(_) => account.filter(|account| account.user().is_some()).map(Some).ok_or(AuthError::NotFound),
+            Grantee::User(_) => account.map(Some).ok_or(AuthError::NoUser),
         }
+    }
+
+    /// The same; none also of a user who was removed.
+    async fn account_with_grants(&self, holder: &Grantee) -> Result<Option<Account>> {
+        let account = self.account(holder).await?;
+        Ok(account.filter(|account| *holder == Grantee::Everyone || account.user().is_some()))
     }
 
     /// Deletes the grants that a removed user has given. They do not count any more, so a failure is only logged.
@@ -216,14 +222,14 @@ impl Auth {
         let (this, giver) = (self, &giver);
         for holder in &holders {
             let deleted = self.until_committed(|| async move {
-                let account = this.holder_of(holder).await?.ok_or(AuthError::NotFound)?;
+                let account = this.account_with_grants(holder).await?.ok_or(AuthError::NoGrant)?;
                 let ended: Vec<Grant> = account.grants.into_iter().filter(|grant| grant.giver == *giver).collect();
                 let mut plan = Plan::default();
                 add_deletion(&mut plan, holder, account.stamp, &ended)?;
                 Ok((plan, ()))
             });
             match deleted.await {
-                Ok(()) | Err(AuthError::NotFound) => {}
+                Ok(()) | Err(AuthError::NoGrant) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -267,7 +273,7 @@ fn giver(authority: &Authority) -> Result<Giver> {
 /// Deletes these grants of an account.
 fn add_deletion(plan: &mut Plan, holder: &Grantee, stamp: Stamp, ended: &[Grant]) -> Result<()> {
     if ended.is_empty() {
-        return Err(AuthError::NotFound);
+        return Err(AuthError::NoGrant);
     }
     let changes = [stamp.next().put()].into_iter().chain(ended.iter().map(Grant::delete)).collect();
     let row = ConditionalRow { table: account::TABLE, row: holder.key(), checks: vec![stamp.check()], changes };

@@ -15,7 +15,7 @@ impl Auth {
         let Some(name) = self.known_name(name).await? else { return Ok(false) };
         match self.user_with_stamp(&name).await {
             Ok(_) => Ok(true),
-            Err(AuthError::NotFound) => Ok(false),
+            Err(AuthError::NoUser) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -27,11 +27,11 @@ impl Auth {
 
     /// Makes a user an enabled admin with a new password, and revokes his sessions and tokens.
     ///
-    /// Errors: [`AuthError::NotFound`] if there is no such user.
+    /// Errors: [`AuthError::NoUser`] if there is no such user.
     pub async fn reset_admin(&self, name: &str, password: &str) -> Result<User> {
         let hash = &self.verifier.hash(password, None).await?;
         self.until_committed(|| async move {
-            let name = self.known_name(name).await?.ok_or(AuthError::NotFound)?;
+            let name = self.known_name(name).await?.ok_or(AuthError::NoUser)?;
             let (user, stamp) = self.user_with_stamp(&name).await?;
             let before = user.profile.is_enabled_admin();
             let user = User { profile: Profile { admin: true, disabled: false, ..user.profile }, ..user };

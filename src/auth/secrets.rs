@@ -189,7 +189,7 @@ impl Auth {
 
     /// Revokes a session, a token or a share, of the user himself or, for an admin, of another one.
     ///
-    /// Errors: [`AuthError::NotFound`] if there is none.
+    /// Errors: [`AuthError::NoSecret`] if there is none.
     pub async fn revoke(&self, by: &Credential, of: &UserName, kind: SecretKind, id: SecretId) -> Result<()> {
         let owner = SecretOwner { user: of.clone(), kind, id };
         let (this, owner) = (self, &owner);
@@ -198,7 +198,8 @@ impl Auth {
             let key = Grantee::User(of.clone()).key();
             let cell = owner.column();
             let row = this.tables.get(account::TABLE, &key, &RowQuery::cells(vec![cell.clone()])).await?;
-            let stored: Bytes = row.get(cell.family, &cell.qualifier).cloned().ok_or(AuthError::NotFound)?;
+            let stored: Bytes =
+                row.get(cell.family, &cell.qualifier).cloned().ok_or(AuthError::NoSecret(owner.kind))?;
             let finish = secret_bounds::delete_index(owner, &stored)?;
             let (checks, changes) = (vec![Check::Equals(cell, stored)], owner.delete());
             let mut plan = Plan { finish, ..Plan::default() };
@@ -230,14 +231,14 @@ impl Auth {
 
     /// The user whose secrets are asked for: the one who asks or, by an admin, another one.
     ///
-    /// Errors: [`AuthError::NotFound`] if there is no such user; [`AuthError::Forbidden`] to others than admins.
+    /// Errors: [`AuthError::NoUser`] if there is no such user; [`AuthError::Forbidden`] to others than admins.
     pub async fn owner_of_secrets(&self, by: &Credential, named: Option<&str>) -> Result<UserName> {
         let authority = self.authority(by).await?;
         let own = authority.user().ok_or(AuthError::Forbidden)?;
         let Some(named) = named else { return Ok(own.clone()) };
         match self.known_name(named).await? {
             Some(name) if authority.is_admin_user() || name == *own => Ok(name),
-            None if authority.is_admin_user() => Err(AuthError::NotFound),
+            None if authority.is_admin_user() => Err(AuthError::NoUser),
             _ => Err(AuthError::Forbidden),
         }
     }

@@ -92,7 +92,7 @@ impl Auth {
         let authority = self.authority(by).await?;
         let name = match self.known_name(name).await? {
             Some(name) => name,
-            None if authority.is_admin_user() => return Err(AuthError::NotFound),
+            None if authority.is_admin_user() => return Err(AuthError::NoUser),
             // Others do not learn which users there are.
             None => return Err(AuthError::Forbidden),
         };
@@ -226,9 +226,9 @@ impl Auth {
                 if !admin.is_admin_user() {
                     return Err(AuthError::Forbidden);
                 }
-                let name = this.known_name(name).await?.ok_or(AuthError::NotFound)?;
-                let account = this.account(&Grantee::User(name.clone())).await?.ok_or(AuthError::NotFound)?;
-                let (profile, stamp) = (account.user().ok_or(AuthError::NotFound)?.clone(), account.stamp);
+                let name = this.known_name(name).await?.ok_or(AuthError::NoUser)?;
+                let account = this.account(&Grantee::User(name.clone())).await?.ok_or(AuthError::NoUser)?;
+                let (profile, stamp) = (account.user().ok_or(AuthError::NoUser)?.clone(), account.stamp);
                 let before = profile.is_enabled_admin();
                 let gone = Profile { removed: true, display: String::new(), quota: Quota::default(), ..profile };
                 let mut changes = vec![stamp.next().put(), gone.put(), Change::delete(CF, account::PASSWORD)];
@@ -253,7 +253,7 @@ impl Auth {
         let is_own = |name: &UserName| authority.is_for_account() && authority.user() == Some(name);
         match name.filter(|name| authority.is_admin() || is_own(name)) {
             Some(name) => Ok(self.user_with_stamp(&name).await?.0),
-            None if authority.is_admin() => Err(AuthError::NotFound),
+            None if authority.is_admin() => Err(AuthError::NoUser),
             None => Err(AuthError::Forbidden),
         }
     }
@@ -290,7 +290,7 @@ impl Auth {
     /// A user who was not removed.
     pub(super) async fn user_with_stamp(&self, name: &UserName) -> Result<(User, Stamp)> {
         let account = self.account(&Grantee::User(name.clone())).await?;
-        account.and_then(|account| user_of(name.clone(), account)).ok_or(AuthError::NotFound)
+        account.and_then(|account| user_of(name.clone(), account)).ok_or(AuthError::NoUser)
     }
 
     /// The change of the number of admins who can log in, if one more or one less is.

@@ -47,6 +47,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::{ConfigError, Invocation, ServeSettings};
 use log::LogFormat;
 use rowdrive::table::StoreError;
+use tracing::level_filters::LevelFilter;
 
 /// A cloud drive of your own: one program, one data folder.
 #[derive(Parser)]
@@ -131,11 +132,13 @@ pub fn run() -> ExitCode {
         Err(error @ ConfigError::Wrong { .. }) => return refused(&error, WRONG_USAGE),
         Err(error @ ConfigError::Unreadable(..)) => return refused(&error, COULD_NOT_RUN),
     };
-    let log_format = match &cli.command {
-        Command::Serve(serve) => serve.log_format(),
-        _ => LogFormat::Auto,
+    let (log_format, level) = match &cli.command {
+        Command::Serve(serve) => (serve.log_format(), LevelFilter::INFO),
+        // It may ask for a password, on the same terminal.
+        Command::User(_) => (LogFormat::Auto, LevelFilter::WARN),
+        _ => (LogFormat::Auto, LevelFilter::INFO),
     };
-    if let Err(error) = log::start(log_format) {
+    if let Err(error) = log::start(log_format, level) {
         return refused(&error, COULD_NOT_RUN);
     }
     exit_code(cli.command.run(&settings))

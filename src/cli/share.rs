@@ -52,6 +52,7 @@ struct Add {
     upload: bool,
     /// With --upload: how much all files together may have, as in 512MiB; without it, 10GiB.
     #[arg(long, value_name = "SIZE", value_parser = size_arg::parse, requires = "upload")]
+    #[arg(allow_negative_numbers = true)]
     bytes: Option<u64>,
     /// After how many downloads it is used up; without it, never.
     #[arg(long, value_name = "N", conflicts_with = "upload")]

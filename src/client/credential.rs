@@ -47,8 +47,11 @@ pub enum CredentialError {
     NoPassword(PathBuf),
     #[error("the file {0} has to hold a token, which begins with rd_, in its only line")]
     NoToken(PathBuf),
-    #[error("the password of {0} cannot be asked for, since there is no terminal ({1}): name a file that holds it")]
-    NoTerminal(String, io::Error),
+    /// Whose password, and the option for a file.
+    #[error(
+        "the password of {0} cannot be asked for, since there is no terminal ({2}): name a file that holds it with {1}"
+    )]
+    NoTerminal(String, &'static str, io::Error),
     #[error("the two passwords differ: nothing was done")]
     Differ,
     #[error(

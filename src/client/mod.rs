@@ -94,6 +94,8 @@ pub struct DriveClient {
     base: String,
     /// The same without user and password, for messages.
     display_url: String,
+    /// The file with the certificates of the only CAs that are trusted.
+    ca: Option<Arc<Path>>,
     credential: Option<Arc<Credential>>,
 }
 
@@ -127,7 +129,7 @@ impl DriveClient {
             _ => http.tls_certs_only([]),
         };
         let http = http.build().map_err(|error| trust::build_error(&display_url, ca, root_cause(&error)))?;
-        Ok(Self { http, base, display_url, credential: credential.map(Arc::new) })
+        Ok(Self { http, base, display_url, ca: ca.map(Arc::from), credential: credential.map(Arc::new) })
     }
 
     /// What it sends with each request, if it sends anything.
@@ -212,7 +214,7 @@ impl DriveClient {
 
     pub fn transport_error(&self, error: &reqwest::Error) -> ClientError {
         let (server, cause) = (self.display_url.clone(), root_cause(error));
-        if let Some(reason) = trust::refusal(error) {
+        if let Some(reason) = trust::refusal(error, self.ca.as_deref()) {
             return ClientError::Untrusted(server, reason);
         }
         // Otherwise there was a connection: it broke before the answer or in the middle of it.

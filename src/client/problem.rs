@@ -43,6 +43,27 @@ impl ServerProblem {
         self.slug.as_deref() == Some(kind.slug())
     }
 
+    /// What to do about it in words of the command line, if `detail` has words of the HTTP API.
+    fn by_command(&self) -> Option<String> {
+        if self.is(ProblemKind::TooManyAttempts) {
+            let wait = self.retry_after.map_or("later".to_owned(), |wait| format!("in {} s", wait.as_secs()));
+            Some(format!("Too many wrong passwords were sent: try again {wait}, or use a token, with --token-file"))
+        } else if self.is(ProblemKind::Quota) {
+            Some(
+                "With this you would have more bytes, or more files and folders, than your quota allows: remove some, \
+                 or ask an admin for a larger quota. rowdrive user quota NAME says what you have"
+                    .to_owned(),
+            )
+        } else if self.is(ProblemKind::LastAdmin) {
+            Some(
+                "Make another user an admin first, with rowdrive user promote NAME: without one nobody manages users"
+                    .to_owned(),
+            )
+        } else {
+            None
+        }
+    }
+
     /// Whether it is the answer of a drive, not of a proxy in front of it.
     pub fn is_of_drive(&self) -> bool {
         self.slug.is_some()
@@ -51,19 +72,50 @@ impl ServerProblem {
 
 impl fmt::Display for ServerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.detail.as_str() {
+        let by_command = self.by_command();
+        match by_command.as_deref().unwrap_or(&self.detail) {
             "" => write!(f, "the server answered {}", self.status)?,
             detail => write!(f, "{} ({})", detail.trim_end_matches('.'), self.status.as_u16())?,
         }
         if self.is(ProblemKind::Unauthorized) && !self.is_credential_sent {
             write!(f, "; name the user with --user, or the file of a token with --token-file")?;
         }
-        if let (true, Some(wait)) = (self.is(ProblemKind::TooManyAttempts), self.retry_after) {
-            write!(f, "; that is {} s", wait.as_secs())?;
-        }
         match &self.request_id {
             Some(id) if self.status == StatusCode::INTERNAL_SERVER_ERROR => write!(f, "; request id {id}"),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: ProblemKind, retry_after: Option<u64>) -> String {
+        let problem = ServerProblem {
+            status: StatusCode::from_u16(kind.status()).unwrap(),
+            slug: Some(kind.slug().to_owned()),
+            detail: "Send the header Retry-After with PATCH /v1/users.".to_owned(),
+            retry_after: retry_after.map(Duration::from_secs),
+            body: String::new(),
+            is_credential_sent: true,
+            request_id: None,
+        };
+        problem.to_string()
+    }
+
+    #[test]
+    fn what_to_do_is_said_in_words_of_the_command_line() {
+        let slowed = problem(ProblemKind::TooManyAttempts, Some(30));
+        assert!(slowed.contains("try again in 30 s, ") && slowed.ends_with("(429)"), "{slowed}");
+        assert!(problem(ProblemKind::TooManyAttempts, None).contains("try again later, "));
+        assert!(problem(ProblemKind::Quota, None).contains("rowdrive user quota NAME"));
+        assert!(problem(ProblemKind::LastAdmin, None).contains("rowdrive user promote NAME"));
+        for kind in [ProblemKind::TooManyAttempts, ProblemKind::Quota, ProblemKind::LastAdmin] {
+            let told = problem(kind, Some(1));
+            assert!(!told.contains("Retry-After") && !told.contains("/v1/"), "{told}");
+        }
+        // Others are as the server says it.
+        assert_eq!(problem(ProblemKind::Busy, Some(1)), "Send the header Retry-After with PATCH /v1/users (503)");
     }
 }

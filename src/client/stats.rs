@@ -153,13 +153,14 @@ impl TransferStats {
         Ok(())
     }
 
-    /// The last line.
+    /// The last line. Folders are counted if any was made.
     pub fn summary(&self, done: &str) -> String {
         let [files, bytes, kept, folders] =
             [&self.moved_files, &self.moved_bytes, &self.kept_files, &self.folders].map(|n| n.load(Relaxed));
         let [skipped, renamed, failed] = self.notes().counts;
+        let folders = if folders == 0 { String::new() } else { format!(" {folders} folders made;") };
         format!(
-            "{files} files {done} ({bytes} bytes), {kept} were there; {folders} folders made; \
+            "{files} files {done} ({bytes} bytes), {kept} were there;{folders} \
              {skipped} skipped, {renamed} renamed, {failed} failed"
         )
     }

@@ -29,19 +29,31 @@ pub fn build_error(server: &str, ca: Option<&Path>, cause: String) -> ClientErro
     }
 }
 
-/// Why the server is not trusted, if that was the error.
-pub fn refusal(error: &reqwest::Error) -> Option<String> {
+/// Why the server is not trusted, if that was the error. `ca`: the file with the certificates of the only trusted CAs.
+pub fn refusal(error: &reqwest::Error, ca: Option<&Path>) -> Option<String> {
     match tls_error(error)? {
         // The signature is bad if the CA has the name of one that is known here.
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => Some(
-            "its certificate is of a CA that is not known here; name the certificate of that CA with --ca".to_owned(),
-        ),
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            Some(unknown_ca(ca))
+        }
         error @ rustls::Error::InvalidCertificate(_) => Some(error.to_string()),
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             Some("it does not speak https; begin its address with http://".to_owned())
         }
         _ => None,
     }
+}
+
+fn unknown_ca(ca: Option<&Path>) -> String {
+    let Some(ca) = ca else {
+        return "its certificate is of a CA that is not known here; name the certificate of that CA with --ca"
+            .to_owned();
+    };
+    format!(
+        "its certificate is not signed by the CA in {}, the file of --ca; check that it has the certificate of the CA that \
+         issued the server's, and that this is the address of your server",
+        ca.display()
+    )
 }
 
 /// The error of TLS that caused this one.

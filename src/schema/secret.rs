@@ -8,6 +8,8 @@
 //! A row of the table has one index entry. It is put before the cell and deleted after it. So it may be early or stale:
 //! the account row decides.
 
+use std::fmt;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -48,6 +50,17 @@ impl SecretKind {
             Self::Token => TOKEN,
             Self::Share => SHARE,
         }
+    }
+}
+
+/// In a message.
+impl fmt::Display for SecretKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Session => "session",
+            Self::Token => "token",
+            Self::Share => "share",
+        })
     }
 }
 

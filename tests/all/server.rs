@@ -147,6 +147,10 @@ fn address(child: &mut Child) -> Result<String, RecvTimeoutError> {
     let (sender, address) = channel();
     std::thread::spawn(move || {
         let found = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            // Of all addresses, the one of this machine.
+            if let Some((_, on)) = line.split_once(" on port ") {
+                return Some(format!("127.0.0.1:{}", on.split(' ').next()?));
+            }
             let (_, address) = line.split_once("://")?;
             Some(address.trim_end_matches('/').to_owned())
         });

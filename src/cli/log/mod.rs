@@ -17,6 +17,7 @@ use clap::ValueEnum;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 use buffer::LogBuffer;
@@ -41,10 +42,10 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts the log; `RUST_LOG` filters it.
-pub fn start(format: LogFormat) -> io::Result<()> {
+/// Starts the log; `RUST_LOG` filters it. `level`: the filter if that is not set.
+pub fn start(format: LogFormat, level: LevelFilter) -> io::Result<()> {
     std::thread::Builder::new().name("log".into()).spawn(|| LOG.write_to(io::stderr()))?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level.to_string()));
     let log = tracing_subscriber::fmt().with_writer(&LOG).with_env_filter(filter);
     let is_terminal = io::stderr().is_terminal();
     if format == LogFormat::Text || (format == LogFormat::Auto && is_terminal) {

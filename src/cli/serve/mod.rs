@@ -1,7 +1,7 @@
 //! `rowdrive serve`: serves a data folder until SIGTERM or SIGINT.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ pub struct Serve {
     data: PathBuf,
     /// The address to listen on. One that other machines reach needs a drive with users, and TLS, a --proxy or --insecure-http.
     #[arg(long, value_name = "ADDRESS:PORT", env = "ROWDRIVE_LISTEN", default_value = "127.0.0.1:8080")]
+    #[arg(value_parser = address)]
     listen: SocketAddr,
     /// Serve https: a file with the certificate in PEM, and those of the CAs between it and the root after it.
     #[arg(long, value_name = "FILE", env = "ROWDRIVE_TLS_CERT")]
@@ -106,6 +107,14 @@ struct Times {
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_WRITE_IDLE_TIMEOUT")]
     #[arg(default_value_t = DurationArg(Limits::default().write_idle))]
     write_idle_timeout: DurationArg,
+}
+
+/// An address to listen on: a name could have several.
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| {
+        "write an IP address and a port, as in 127.0.0.1:8080, or in 0.0.0.0:8443 for all IPv4 addresses of this \
+         machine; names of this server are for --host"
+    })
 }
 
 /// A name that the `Host` of a request can match, which is compared without its port.
@@ -323,9 +332,19 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 fn announce(listener: &TcpListener, is_secure: bool) -> io::Result<()> {
     let mut out = io::stdout();
-    let scheme = if is_secure { "https" } else { "http" };
-    writeln!(out, "rowdrive serves {scheme}://{}/", listener.local_addr()?)?;
+    writeln!(out, "{}", announcement(listener.local_addr()?, is_secure))?;
     out.flush()
+}
+
+/// Where the server is reached. An address that stands for all of them is none that a client can open.
+fn announcement(address: SocketAddr, is_secure: bool) -> String {
+    let scheme = if is_secure { "https" } else { "http" };
+    let all = match address.ip() {
+        ip if !ip.is_unspecified() => return format!("rowdrive serves {scheme}://{address}/"),
+        IpAddr::V4(_) => "all IPv4 addresses",
+        IpAddr::V6(_) => "all addresses",
+    };
+    format!("rowdrive serves {scheme} on port {} of {all} of this machine", address.port())
 }
 
 #[cfg(test)]
@@ -357,6 +376,25 @@ mod tests {
             (5, 6, [1, 2, 3, 4].map(Duration::from_secs))
         );
         assert_eq!(format!("{:?}", limits(&[])), format!("{:?}", Limits::default()));
+    }
+
+    #[test]
+    fn an_address_that_nobody_can_open_is_not_announced() {
+        let announced = |address: &str, is_secure| announcement(address.parse().unwrap(), is_secure);
+        assert_eq!(announced("127.0.0.1:8080", false), "rowdrive serves http://127.0.0.1:8080/");
+        assert_eq!(announced("[::1]:443", true), "rowdrive serves https://[::1]:443/");
+        let all = announced("0.0.0.0:8443", true);
+        assert_eq!(all, "rowdrive serves https on port 8443 of all IPv4 addresses of this machine");
+        assert_eq!(announced("[::]:80", false), "rowdrive serves http on port 80 of all addresses of this machine");
+    }
+
+    #[test]
+    fn a_name_to_listen_on_is_refused_with_what_is_expected() {
+        for bad in ["drive.example:443", "127.0.0.1", "443", ":443"] {
+            let parsed = Cli::try_parse_from(["rowdrive", "serve", "--data", "x", "--listen", bad]);
+            let refused = parsed.err().unwrap().to_string();
+            assert!(refused.contains("IP address and a port") && refused.contains("--host"), "{bad}: {refused}");
+        }
     }
 
     #[test]

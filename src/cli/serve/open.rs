@@ -134,7 +134,11 @@ async fn first_user_secret(file: &Path, auth: &Auth) -> Option<FirstUserSecret> 
     };
     match made {
         Ok(secret) => {
-            tracing::info!(file = %file.display(), "there are no users: the first one is made with the secret in this file");
+            tracing::info!(
+                file = %file.display(),
+                "there are no users: the first one is made by `rowdrive user add NAME --data DIR` while the server is \
+                 stopped, or with the secret in this file"
+            );
             Some(secret)
         }
         Err(error) => {

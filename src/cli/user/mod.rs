@@ -34,6 +34,8 @@ enum UserCommand {
     Passwd(Passwd),
     Disable(Disable),
     Enable(Enable),
+    Promote(Promote),
+    Demote(Demote),
     Quota(Quota),
     Remove(Remove),
     ResetAdmin(ResetAdmin),
@@ -41,8 +43,7 @@ enum UserCommand {
 
 /// Make a user. On a drive without users: the first one, an admin.
 ///
-/// The first one is made on the machine of the server, through a loopback address; or with --data, while the server is
-/// stopped. From then on every request proves who sends it.
+/// The first one is made with --data, while the server is stopped. From then on every request proves who sends it.
 #[derive(Args)]
 struct Add {
     /// 1 to 64 letters, marks and digits, and . _ - @ + after the first one.
@@ -108,6 +109,24 @@ struct Enable {
     request: RequestArgs,
 }
 
+/// Make a user an admin, who may do everything.
+#[derive(Args)]
+struct Promote {
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
+    name: String,
+    #[command(flatten)]
+    request: RequestArgs,
+}
+
+/// Make an admin a user who may do what was given to him. The last admin stays one.
+#[derive(Args)]
+struct Demote {
+    #[arg(value_name = "NAME", value_parser = name_arg::user)]
+    name: String,
+    #[command(flatten)]
+    request: RequestArgs,
+}
+
 /// Remove a user. His files stay, and his name is never given again.
 #[derive(Args)]
 struct Remove {
@@ -125,6 +144,8 @@ impl UserArgs {
             UserCommand::Passwd(passwd) => passwd.run()?,
             UserCommand::Disable(Disable { name, request }) => set_disabled(&request, &name, true)?,
             UserCommand::Enable(Enable { name, request }) => set_disabled(&request, &name, false)?,
+            UserCommand::Promote(Promote { name, request }) => set_admin(&request, &name, true)?,
+            UserCommand::Demote(Demote { name, request }) => set_admin(&request, &name, false)?,
             UserCommand::Quota(quota) => quota.run()?,
             UserCommand::Remove(remove) => remove.run()?,
             UserCommand::ResetAdmin(reset) => reset.run()?,
@@ -190,17 +211,32 @@ impl Passwd {
 }
 
 fn set_disabled(request: &RequestArgs, name: &str, disabled: bool) -> Result<CommandOutcome> {
+    change(request, name, &UserChangeRequest { disabled: Some(disabled), ..UserChangeRequest::default() })
+}
+
+fn set_admin(request: &RequestArgs, name: &str, admin: bool) -> Result<CommandOutcome> {
+    change(request, name, &UserChangeRequest { admin: Some(admin), ..UserChangeRequest::default() })
+}
+
+fn change(request: &RequestArgs, name: &str, change: &UserChangeRequest) -> Result<CommandOutcome> {
     request.run(async |client, out| {
-        let change = UserChangeRequest { disabled: Some(disabled), ..UserChangeRequest::default() };
-        let changed = client.text(request_of(client, Method::PATCH, name).json(&change)).await?;
+        let changed = client.text(request_of(client, Method::PATCH, name).json(change)).await?;
         request.print((client, out), &changed, line)
     })
 }
 
 impl Remove {
     fn run(self) -> Result<CommandOutcome> {
-        self.request.run(async |client, _| {
+        self.request.run(async |client, out| {
             client.send(request_of(client, Method::DELETE, &self.name)).await?;
+            if !self.request.json {
+                let name = printable(self.name.as_ref());
+                writeln!(
+                    out,
+                    "{name} is removed, with his sessions, tokens, shares and grants. His files stay, and his name is \
+                     never given again."
+                )?;
+            }
             Ok(())
         })
     }

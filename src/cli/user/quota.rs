@@ -17,10 +17,10 @@ pub struct Quota {
     #[arg(value_name = "NAME", value_parser = name_arg::user)]
     name: String,
     /// The most bytes of all his files, as in 100GiB, or none for no limit; without it, that stays.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, allow_negative_numbers = true)]
     bytes: Option<Limit>,
     /// The most files and folders, or none for no limit; without it, that stays.
-    #[arg(long, value_name = "N", value_parser = files)]
+    #[arg(long, value_name = "N", value_parser = files, allow_negative_numbers = true)]
     files: Option<Limit>,
     #[command(flatten)]
     request: RequestArgs,

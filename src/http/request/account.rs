@@ -9,12 +9,14 @@ use super::body::json_within;
 use super::path::decode;
 use super::query::Params;
 use crate::api::account::{BODY_BYTES, RightJson};
+use crate::auth::AuthError;
 use crate::http::app::App;
 use crate::http::response::problem::{Problem, Result};
 use crate::schema::Timestamp;
 use crate::schema::ids::SecretId;
 use crate::schema::path::nfc;
 use crate::schema::rights::{Right, Rights};
+use crate::schema::secret::SecretKind;
 
 /// Bytes of a name for people.
 const TEXT_BYTES: usize = 255;
@@ -37,11 +39,10 @@ pub fn last_part(uri: &Uri) -> Result<String> {
     Ok(decode(last)?.into_owned())
 }
 
-/// The id at the end of a request target. A text that is no id is the id of nothing.
-pub fn secret_id(uri: &Uri) -> Result<SecretId> {
+/// The id of a session, token or share at the end of a target. A text that is no id is the id of nothing.
+pub fn secret_id(uri: &Uri, kind: SecretKind) -> Result<SecretId> {
     let text = last_part(uri)?;
-    let missing = || Problem::not_found().with_detail("There is no such session, token or share: list them.");
-    Uuid::try_parse(&text).map(SecretId).map_err(|_| missing())
+    Uuid::try_parse(&text).map(SecretId).map_err(|_| AuthError::NoSecret(kind).into())
 }
 
 /// A name for people, such as that of a token. `what` names it in errors.

@@ -48,11 +48,20 @@ impl From<AuthError> for Problem {
             AuthError::WrongPassword => Self::forbidden().with_detail("The old password is wrong."),
             AuthError::Store(error) => DriveError::from(error).into(),
             AuthError::Value(_) => Self::damaged(&error),
-            AuthError::NotFound => {
-                let detail = "There is no such user, grant, session, token or share: list them. An admin finds what is of another \
-                    user by `user` (the commands: --of).";
-                Self::new(ProblemKind::NotFound, detail)
+            AuthError::NoUser => {
+                Self::new(ProblemKind::NotFound, "There is no such user: check how the name is written.")
             }
+            AuthError::NoGrant => Self::new(
+                ProblemKind::NotFound,
+                "There is no such grant: list those on this directory. A user takes back what he has given himself.",
+            ),
+            AuthError::NoSecret(kind) => Self::new(
+                ProblemKind::NotFound,
+                format!(
+                    "There is no such {kind}: list those of its user. An admin names another user by `user` (the \
+                     commands: --of)."
+                ),
+            ),
             // Another one was the first to be made: from now on nobody does anything without a credential.
             AuthError::UsersExist => Self::unauthorized(),
             AuthError::NameTaken => Self::new(

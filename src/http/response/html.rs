@@ -1,11 +1,47 @@
-//! What the web pages have in common: they are never kept, and shown in no frame.
+//! What the web pages have in common: one style, nothing that is loaded from elsewhere; they are never kept, and shown
+//! in no frame.
+
+use std::sync::OnceLock;
 
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
 
-/// A page. `policy`: its Content Security Policy, which has `frame-ancestors 'none'`.
-pub fn page(policy: HeaderValue, html: String) -> Response {
+const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}\
+    input,button{font:inherit}\
+    ul{list-style:none;padding:0}li{display:flex;justify-content:space-between;gap:1em;overflow-wrap:anywhere}\
+    li span{white-space:nowrap}";
+
+/// Nothing is loaded but the style of the page itself, by its hash, and no page shows it in a frame.
+pub fn policy() -> HeaderValue {
+    static POLICY: OnceLock<HeaderValue> = OnceLock::new();
+    POLICY.get_or_init(|| made_policy("")).clone()
+}
+
+/// The same, with what another page needs `more`: directives, each with `; ` after it.
+pub fn made_policy(more: &str) -> HeaderValue {
+    let style = hash(STYLE);
+    let policy = format!(
+        "default-src 'none'; style-src '{style}'; {more}form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+}
+
+/// The source of an element of the page, as the policy names it (Content Security Policy Level 3).
+pub fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// A page with this body. `policy`: [`policy`], or one of [`made_policy`].
+pub fn page(title: &str, body: &str, policy: HeaderValue) -> Response {
+    let html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+         <style>{STYLE}</style>\n{body}</html>\n"
+    );
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -35,6 +71,13 @@ pub fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_policy_lets_the_style_of_a_page_through() {
+        let policy = policy();
+        assert!(policy.to_str().unwrap().contains(&format!("style-src '{}'; form-action", hash(STYLE))), "{policy:?}");
+        assert!(made_policy("script-src 'x'; ").to_str().unwrap().contains("; script-src 'x'; form-action"));
+    }
 
     #[test]
     fn names_are_no_markup() {

@@ -119,13 +119,14 @@ impl Problem {
 
     /// 409 for what is about users, on a drive without them.
     pub fn no_users() -> Self {
-        Self::new(ProblemKind::NoUsers, "This drive has no users, and anybody who reaches it may do everything.")
+        let detail = "This drive has no users, and anybody who reaches it may do everything. Its operator makes the \
+            first one, an admin, while the server is stopped: rowdrive user add NAME --data DIR.";
+        Self::new(ProblemKind::NoUsers, detail)
     }
 
     /// 429 for so many seconds.
     pub fn slowed(seconds: u64) -> Self {
-        let detail =
-            "Too many wrong passwords were sent: wait as long as Retry-After says. A token or a session works.";
+        let detail = "Too many wrong passwords: wait as long as Retry-After says. A token or a session works.";
         let header = Some((RETRY_AFTER, HeaderValue::from(seconds)));
         Self { header, ..Self::new(ProblemKind::TooManyAttempts, detail) }
     }

@@ -1,13 +1,9 @@
 //! The web page of a share: HTML without scripts, and nothing that is loaded from elsewhere.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
 
 use super::html::escaped;
 use super::{html, password_form};
@@ -15,33 +11,12 @@ use crate::api::path::{below, encode};
 use crate::drive::{EntryRef, NodeRef};
 use crate::schema::DrivePath;
 
-const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}\
-    ul{list-style:none;padding:0}li{display:flex;justify-content:space-between;gap:1em;overflow-wrap:anywhere}\
-    li span{white-space:nowrap}";
-
-/// Nothing is loaded but the style of the page itself, by its hash, and no page shows it in a frame.
-fn policy() -> HeaderValue {
-    static POLICY: OnceLock<HeaderValue> = OnceLock::new();
-    POLICY.get_or_init(|| made_policy("")).clone()
-}
-
-/// The same, with what another page needs `more`: directives, each with `; ` after it.
-pub fn made_policy(more: &str) -> HeaderValue {
-    let style = hash(STYLE);
-    let policy = format!(
-        "default-src 'none'; style-src '{style}'; {more}form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    );
-    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
-}
-
-/// The source of an element of the page, as the policy names it (Content Security Policy Level 3).
-pub fn hash(text: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
-}
+/// The title of the page of every share.
+pub const TITLE: &str = "Shared files";
 
 /// Links to the entries of a directory. `next`: the cursor of the next page.
 pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> Response {
-    let mut body = format!("<h1>{}</h1>\n<ul>\n", escaped(if path.is_root() { "Shared files" } else { path.last() }));
+    let mut body = format!("<h1>{}</h1>\n<ul>\n", escaped(if path.is_root() { TITLE } else { path.last() }));
     if let Some((parent, _)) = path.split() {
         line(&mut body, &["?path=", &encode(parent.as_str())].concat(), "..", "");
     }
@@ -91,17 +66,7 @@ fn line(body: &mut String, target: &str, name: &str, note: &str) {
 }
 
 fn page(body: &str) -> Response {
-    page_with(body, policy())
-}
-
-/// A page with another policy than [`policy`].
-pub fn page_with(body: &str, policy: HeaderValue) -> Response {
-    let html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>Shared files</title>\n\
-         <style>{STYLE}</style>\n{body}</html>\n"
-    );
-    html::page(policy, html)
+    html::page(TITLE, body, html::policy())
 }
 
 /// A number of bytes for people.

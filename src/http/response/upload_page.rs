@@ -1,5 +1,5 @@
 //! The page of an upload share: a form, which works without a script. With its script it sends each file by itself,
-//! says at once what became of it, and keeps its time.
+//! says how much of it is sent and then what became of it, and keeps its time.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use super::html::escaped;
-use super::share_page::{hash, made_policy, page_with};
+use super::html::{self, escaped, hash, made_policy};
+use super::share_page::TITLE;
 
 /// Bytes of the lines that say what became of files: those of further files are counted.
 const LINES: usize = 16 << 10;
@@ -57,9 +57,29 @@ impl SentFiles {
     }
 }
 
-/// Sends each file that is chosen, one after the other. What it shows of an answer is text, and no markup.
+/// Sends each file that is chosen, one after the other, and says how much of it is sent: `fetch` would not tell. What
+/// it shows of an answer is text, and no markup.
 const SCRIPT: &str = r#"
 const form = document.querySelector("form");
+const send = (target, file, say) => new Promise(done => {
+  const request = new XMLHttpRequest();
+  request.upload.onprogress = event => {
+    if (event.lengthComputable && event.total > 0) {
+      say("is being sent, " + Math.floor(100 * event.loaded / event.total) + " %");
+    }
+  };
+  request.onload = () => done(request);
+  request.onerror = request.onabort = () => done(null);
+  request.open("PUT", target);
+  request.send(file);
+});
+const refused = answer => {
+  try {
+    return JSON.parse(answer.responseText).detail || "Open the link again.";
+  } catch {
+    return "Open the link again.";
+  }
+};
 form.addEventListener("submit", async event => {
   event.preventDefault();
   const files = Array.from(form.elements.files.files);
@@ -68,14 +88,15 @@ form.addEventListener("submit", async event => {
     const line = document.getElementById("sent").appendChild(document.createElement("li"));
     const say = text => { line.textContent = file.name + ": " + text; };
     say("is being sent");
-    try {
-      const modified = encodeURIComponent(new Date(file.lastModified).toISOString());
-      const target = "fs/" + encodeURIComponent(file.name) + "?modified=" + modified;
-      const answer = await fetch(target, { method: "PUT", body: file });
-      const problem = answer.ok ? {} : await answer.json().catch(() => ({}));
-      say(answer.ok ? "sent" : "not sent. " + (problem.detail || "Open the link again."));
-    } catch {
+    const modified = encodeURIComponent(new Date(file.lastModified).toISOString());
+    const target = "fs/" + encodeURIComponent(file.name) + "?modified=" + modified;
+    const answer = await send(target, file, say);
+    if (answer === null) {
       say("not sent: the connection is lost");
+    } else if (answer.status >= 200 && answer.status < 300) {
+      say("sent");
+    } else {
+      say("not sent. " + refused(answer));
     }
   }
 });
@@ -91,7 +112,7 @@ pub fn upload(status: StatusCode, sent: &SentFiles, rest: Option<&str>) -> Respo
          <p><label>Files <input name=\"files\" type=\"file\" multiple required></label></p>\n\
          <p><button>Send</button></p>\n</form>\n<ul id=\"sent\">\n{lines}</ul>\n<script>{SCRIPT}</script>\n"
     );
-    (status, page_with(&body, policy())).into_response()
+    (status, html::page(TITLE, &body, policy())).into_response()
 }
 
 /// The policy of the page, with its script by its hash, which sends to this server alone.

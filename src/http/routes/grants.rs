@@ -55,7 +55,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
         match app.auth.grantee(name).await {
             Ok(holder) => found.retain(|grant| grant.holder == holder),
             // Others do not learn which users there are.
-            Err(AuthError::NotFound) if !authority.is_admin() => found.clear(),
+            Err(AuthError::NoUser) if !authority.is_admin() => found.clear(),
             Err(error) => return Err(error.into()),
         }
     }
@@ -141,7 +141,11 @@ pub async fn delete(
     let authority = app.auth.require_account(&by).await?;
     let chain = chain_of(&drive, &path).await?;
     app.auth.require_share(&authority, &chain).await?;
-    let from = app.auth.grantee(user).await?;
+    let from = app.auth.grantee(user).await.map_err(|error| match error {
+        // As for a user who has no grant there.
+        AuthError::NoUser => AuthError::NoGrant,
+        other => other,
+    })?;
     app.auth.delete_grant(&by, &chain, &from).await?;
     audit.note(AuditEvent::GrantTaken, Some(&[from.as_str(), " ", path.as_str()].concat()));
     Ok(StatusCode::NO_CONTENT)

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{LOCATION, SET_COOKIE};
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::{Extensions, HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::{pattern, session};
@@ -21,8 +21,6 @@ use crate::http::response::{cookie, headers, html, password_form};
 const START: &str = pattern::ROOT;
 /// Bytes of a target that is kept over the login.
 const NEXT_BYTES: usize = 4_096;
-/// The form works without scripts and pictures. No foreign page may show it in a frame, and people type into it.
-const POLICY: &str = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Sends a browser to the page, and from there back to where it wanted to go.
 pub fn redirect(to: &Uri) -> Response {
@@ -82,26 +80,21 @@ fn own_path(next: Option<&str>) -> &str {
 
 /// The page, with what was wrong.
 fn form(status: StatusCode, next: &str, wrong: &str) -> Response {
-    let page = format!(
-        r#"<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Log in: Rowdrive</title></head>
-<body>
-<h1>Log in</h1>
+    let body = format!(
+        r#"<h1>Log in</h1>
 {wrong}<form method="post" action="{action}">
 <p><label>Name <input name="user" autocomplete="username" autocapitalize="none" required autofocus></label></p>
 <p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
 <input type="hidden" name="next" value="{next}">
 <p><button>Log in</button></p>
 </form>
-</body>
-</html>
 "#,
         wrong = password_form::alert(wrong),
         action = pattern::LOGIN,
         next = html::escaped(next),
     );
-    password_form::with_status(status, html::page(HeaderValue::from_static(POLICY), page))
+    // No foreign page may show it in a frame: people type into it.
+    password_form::with_status(status, html::page("Log in: Rowdrive", &body, html::policy()))
 }
 
 #[cfg(test)]

@@ -154,10 +154,10 @@ pub async fn delete(
     require_users(&app).await?;
     let authority = app.auth.require_sharing(&by).await?;
     if let Some(user) = authority.user().filter(|_| !authority.is_for_account()) {
-        let id = secret_id(&uri)?;
+        let id = secret_id(&uri, SecretKind::Share)?;
         let own = app.auth.shares(&by, user).await?.into_iter().filter(|share| share.id == id).collect();
         if visible(&drive, own).await?.is_empty() {
-            return Err(AuthError::NotFound.into());
+            return Err(AuthError::NoSecret(SecretKind::Share).into());
         }
     }
     revoke(&app, &by, &uri, SecretKind::Share, |id| audit.note(AuditEvent::ShareRevoked, Some(id))).await

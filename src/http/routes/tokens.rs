@@ -116,7 +116,7 @@ pub async fn revoke(
     let params = Params::parse(uri.query(), &["user"])?;
     require_users(app).await?;
     let owner = app.auth.owner_of_secrets(by, params.text("user")).await?;
-    let id = secret_id(uri)?;
+    let id = secret_id(uri, kind)?;
     app.auth.revoke(by, &owner, kind, id).await?;
     note(&id.0.to_string());
     Ok(StatusCode::NO_CONTENT)

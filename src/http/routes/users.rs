@@ -70,7 +70,8 @@ pub async fn make(
     if secret.is_some_and(|secret| !secret.is_in(&headers)) {
         return Err(Problem::forbidden().with_detail(
             "The first user is made by the operator: send the header in the file first-user-secret of the data folder, \
-             as with `curl -H @DATA/first-user-secret`. It is another one after each start.",
+             as with `curl -H @DATA/first-user-secret`. It is another one after each start. Or stop the server, and \
+             run rowdrive user add NAME --data DATA.",
         ));
     }
     let asked: NewUserRequest = json_within(&app, &headers, body, BODY_BYTES).await?;

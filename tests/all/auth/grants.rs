@@ -48,7 +48,7 @@ pub async fn a_grant_is_one_for_each_directory_and_giver(world: World) {
     world.auth.delete_grant(&eva, &chain, &grantee("tom")).await.unwrap();
     assert_eq!(world.auth.grants_on(&admin, &chain).await.unwrap(), all[..2]);
     let again = world.auth.delete_grant(&eva, &chain, &grantee("tom")).await;
-    assert!(matches!(again, Err(AuthError::NotFound)), "{again:?}");
+    assert!(matches!(again, Err(AuthError::NoGrant)), "{again:?}");
     world.give(&eva, "/a", "tom", &[Right::Write]).await;
     world.auth.delete_grant(&admin, &chain, &grantee("tom")).await.unwrap();
     assert_eq!(world.auth.grants_on(&admin, &chain).await.unwrap(), all[..1]);
@@ -86,8 +86,8 @@ pub async fn only_who_shares_gives_and_only_what_he_has(world: World) {
     }
     assert!(matches!(world.auth.grants_on(&tom, &below).await, Err(AuthError::Forbidden)));
     let unknown = world.auth.put_grant(&admin, &below, &grantee("max"), Rights::ALL).await;
-    assert!(matches!(unknown, Err(AuthError::NotFound)), "{unknown:?}");
-    assert!(matches!(world.auth.grantee("max").await, Err(AuthError::NotFound)));
+    assert!(matches!(unknown, Err(AuthError::NoUser)), "{unknown:?}");
+    assert!(matches!(world.auth.grantee("max").await, Err(AuthError::NoUser)));
     assert_eq!(world.auth.grantee("EVA").await.unwrap(), grantee("eva"));
 }
 
@@ -117,7 +117,7 @@ pub async fn only_admins_give_to_everyone_or_the_right_to_share(world: World) {
     assert!(matches!(refused, Err(AuthError::Forbidden)), "{refused:?}");
     let refused = world.auth.put_grant(&eva, &chain, &grantee("tom"), rights(&[Right::Share])).await;
     assert!(matches!(refused, Err(AuthError::Forbidden)), "{refused:?}");
-    assert!(matches!(world.auth.delete_grant(&admin, &chain, &everyone).await, Err(AuthError::NotFound)));
+    assert!(matches!(world.auth.delete_grant(&admin, &chain, &everyone).await, Err(AuthError::NoGrant)));
     assert!(world.auth.put_grant(&admin, &chain, &everyone, rights(&[Right::Share])).await.unwrap());
     assert!(!world.auth.put_grant(&admin, &chain, &everyone, rights(&[Right::Read])).await.unwrap());
     world.auth.delete_grant(&admin, &chain, &everyone).await.unwrap();

@@ -103,7 +103,7 @@ pub async fn a_secret_that_was_ended_is_not_valid(world: World) {
     assert!(matches!(world.auth.find_secret(&token.text).await, Err(AuthError::Unauthorized)));
     assert!(!world.is_valid(&token.credential).await);
     let again = world.auth.revoke(&admin, &me, SecretKind::Token, token.id).await;
-    assert!(matches!(again, Err(AuthError::NotFound)), "{again:?}");
+    assert!(matches!(again, Err(AuthError::NoSecret(SecretKind::Token))), "{again:?}");
     assert!(world.is_valid(&short.credential).await);
     pass_days(1);
     assert!(!world.is_valid(&short.credential).await);
@@ -121,7 +121,7 @@ pub async fn secrets_are_those_of_their_user(world: World) {
     let refused = world.auth.revoke(&eva, &user("tom"), SecretKind::Token, token.id).await;
     assert!(matches!(refused, Err(AuthError::Forbidden)), "{refused:?}");
     let foreign = world.auth.revoke(&eva, &user("eva"), SecretKind::Token, token.id).await;
-    assert!(matches!(foreign, Err(AuthError::NotFound)), "{foreign:?}");
+    assert!(matches!(foreign, Err(AuthError::NoSecret(SecretKind::Token))), "{foreign:?}");
     assert!(world.is_valid(&token.credential).await);
     world.auth.revoke(&admin, &user("tom"), SecretKind::Token, token.id).await.unwrap();
     assert!(!world.is_valid(&token.credential).await && world.is_valid(&tom).await);

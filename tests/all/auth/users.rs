@@ -76,13 +76,13 @@ pub async fn a_removed_user_has_nothing_and_his_name_is_never_given_again(world:
     assert!(!world.is_valid(&tom).await && !world.is_valid(&token).await);
     assert!(matches!(log_in(&world.auth, "tom", PASSWORD).await, Err(AuthError::Unauthorized)));
     assert!(matches!(world.auth.add_user(&admin, new_user("TOM")).await, Err(AuthError::NameTaken)));
-    assert!(matches!(world.auth.user(&admin, "tom").await, Err(AuthError::NotFound)));
-    assert!(matches!(world.auth.remove_user(&admin, "tom").await, Err(AuthError::NotFound)));
+    assert!(matches!(world.auth.user(&admin, "tom").await, Err(AuthError::NoUser)));
+    assert!(matches!(world.auth.remove_user(&admin, "tom").await, Err(AuthError::NoUser)));
     assert_eq!(world.auth.users(&admin).await.unwrap().len(), 1);
     assert_eq!(world.auth.grants_on(&admin, &world.chain("/a").await).await.unwrap(), []);
     let chain = world.chain("/a").await;
     let given = world.auth.put_grant(&admin, &chain, &grantee("tom"), rights(&[Right::Read])).await;
-    assert!(matches!(given, Err(AuthError::NotFound)), "{given:?}");
+    assert!(matches!(given, Err(AuthError::NoUser)), "{given:?}");
 }
 
 pub async fn who_is_made_an_admin_anew_has_his_new_password_alone(world: World) {
@@ -93,7 +93,7 @@ pub async fn who_is_made_an_admin_anew_has_his_new_password_alone(world: World) 
     world.give(&admin, "/a", "tom", &[Right::Read]).await;
     let disabled = UserChange { disabled: Some(true), ..UserChange::default() };
     world.auth.change_user(&admin, "tom", disabled).await.unwrap();
-    assert!(matches!(world.auth.reset_admin("none", PASSWORD).await, Err(AuthError::NotFound)));
+    assert!(matches!(world.auth.reset_admin("none", PASSWORD).await, Err(AuthError::NoUser)));
     assert!(matches!(world.auth.reset_admin("tom", "short").await, Err(AuthError::Password(_))));
     let reset = world.auth.reset_admin("TOM", "another horse").await.unwrap();
     assert!(reset.profile.is_enabled_admin());
@@ -105,7 +105,7 @@ pub async fn who_is_made_an_admin_anew_has_his_new_password_alone(world: World) 
     world.auth.remove_user(&tom, ADMIN).await.unwrap();
     assert!(matches!(world.auth.remove_user(&tom, "tom").await, Err(AuthError::LastAdmin)));
     world.auth.reset_admin("tom", PASSWORD).await.unwrap();
-    assert!(matches!(world.auth.reset_admin(ADMIN, PASSWORD).await, Err(AuthError::NotFound)), "removed");
+    assert!(matches!(world.auth.reset_admin(ADMIN, PASSWORD).await, Err(AuthError::NoUser)), "removed");
     assert!(world.auth.is_user("TOM").await.unwrap() && !world.auth.is_user(ADMIN).await.unwrap());
     let (summary, findings) = world.check(false).await;
     assert_eq!(summary.wrong + summary.strays, 0, "{findings:#?}");

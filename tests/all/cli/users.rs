@@ -82,7 +82,8 @@ fn an_admin_makes_changes_and_removes_users() {
     assert!(refused.err.contains("(401)") && !refused.err.contains("--"), "{refused:?}");
     assert_eq!(printed(&[&"user", &"enable", &"tom"]), "tom\n");
     drive.by("tom", &[&"ls", &"/home/tom"]).is_done();
-    printed(&[&"user", &"remove", &"tom"]);
+    let removed = printed(&[&"user", &"remove", &"tom"]);
+    assert!(removed.starts_with("tom is removed") && removed.contains("His files stay"), "{removed}");
     assert_eq!(drive.by("tom", &[&"ls", &"/home/tom"]).code, Some(1));
     let refused = drive.by("ann", &[&"user", &"list"]);
     assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
@@ -99,6 +100,24 @@ fn an_admin_makes_changes_and_removes_users() {
 /// Eve has made the homes, and is their creator.
 const USERS: &str = "ann  0 B  0 files and folders\neve  admin  Eve E.  0 B  6 files and folders\n\
     guest  0 B  0 files and folders\nmax  admin  0 B  0 files and folders\ntom  0 B  0 files and folders\n";
+
+#[test]
+fn an_admin_makes_others_admins_and_takes_it_back() {
+    let drive = Drive::new();
+    drive.add("tom");
+    for arguments in [["promote", "tom"], ["demote", "eve"]] {
+        let refused = drive.by("tom", &[&"user", &arguments[0], &arguments[1]]);
+        assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
+    }
+    let last = drive.by("eve", &[&"user", &"demote", &"eve"]);
+    assert!(last.code == Some(1) && last.err.contains("user promote"), "{last:?}");
+    assert_eq!(drive.printed("eve", &[&"user", &"promote", &"TOM"]), "tom  admin\n");
+    assert_eq!(drive.printed("tom", &[&"user", &"demote", &"eve"]), "eve  Eve E.\n");
+    assert_eq!(drive.by("eve", &[&"user", &"list"]).code, Some(1));
+    let json = drive.printed("tom", &[&"user", &"promote", &"eve", &"--json"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["admin"], true);
+    assert_eq!(drive.printed("tom", &[&"user", &"remove", &"eve", &"--json"]), "");
+}
 
 #[test]
 fn an_admin_shows_and_sets_quotas() {
@@ -122,11 +141,18 @@ fn an_admin_shows_and_sets_quotas() {
     assert_eq!(json["quota"], serde_json::json!({"bytes": null, "files": 5}));
     assert_eq!(quota(&[&"--files", &"none", &"--bytes", &"0"]), "tom  2.00 KiB of 0 B  1 files and folders\n");
     let refused = drive.by("tom", &[&"cp", &"/home/tom/f", &"/home/tom/g"]);
-    assert!(refused.code == Some(1) && refused.err.contains("(507)"), "{refused:?}");
+    let is_told = refused.err.contains("(507)") && refused.err.contains("rowdrive user quota");
+    assert!(refused.code == Some(1) && is_told && !refused.err.contains("/v1/"), "{refused:?}");
     let refused = drive.by("tom", &[&"user", &"quota", &"tom", &"--bytes", &"none"]);
     assert!(refused.code == Some(1) && refused.err.contains("(403)"), "{refused:?}");
-    for wrong in [&[&"--bytes" as &dyn AsRef<OsStr>, &"much"][..], &[&"--files", &"-1"], &[&"--files", &"1KiB"]] {
-        assert_eq!(drive.by("eve", &joined(&[&"user", &"quota", &"tom"], wrong)).code, Some(2));
+    for wrong in [
+        &[&"--bytes" as &dyn AsRef<OsStr>, &"much"][..],
+        &[&"--bytes", &"-5"],
+        &[&"--files", &"-1"],
+        &[&"--files", &"1KiB"],
+    ] {
+        let refused = drive.by("eve", &joined(&[&"user", &"quota", &"tom"], wrong));
+        assert!(refused.code == Some(2) && refused.err.contains("write a number of"), "{refused:?}");
     }
 }
 
@@ -135,7 +161,7 @@ fn an_admin_shows_and_sets_quotas() {
 fn what_can_be_no_name_and_no_id_is_not_sent() {
     let nobody = "127.0.0.1:1";
     for bad in ["", ".", "..", "a/b", "%2e%2e", "x y"] {
-        let commands: [&[&dyn AsRef<OsStr>]; 13] = [
+        let commands: [&[&dyn AsRef<OsStr>]; 15] = [
             &[&"share", &"remove", &bad],
             &[&"share", &"remove", &"00000000-0000-4000-8000-000000000000", &"--of", &bad],
             &[&"share", &"list", &"--of", &bad],
@@ -147,6 +173,8 @@ fn what_can_be_no_name_and_no_id_is_not_sent() {
             &[&"user", &"add", &bad],
             &[&"user", &"passwd", &bad],
             &[&"user", &"disable", &bad],
+            &[&"user", &"promote", &bad],
+            &[&"user", &"demote", &bad],
             &[&"user", &"remove", &bad],
             &[&"user", &"quota", &bad],
         ];
@@ -385,14 +413,18 @@ fn a_secret_is_sent_to_no_one_on_the_way_and_read_from_no_open_file() {
 #[test]
 fn a_password_is_asked_for_at_the_terminal_and_not_shown() {
     let drive = Drive::new();
-    let no_terminal = Command::new("setsid")
-        .args(["--wait", env!("CARGO_BIN_EXE_rowdrive"), "ls", "/", "--user", "eve", "--server"])
-        .arg(format!("http://{}", drive.server.address))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let no_terminal = Run::from_output(no_terminal);
-    assert!(no_terminal.code == Some(3) && no_terminal.err.contains("no terminal"), "{no_terminal:?}");
+    let password = drive.password.to_str().unwrap();
+    for (arguments, option) in [
+        (&["ls", "/", "--user", "eve"][..], " --password-file"),
+        (&["user", "add", "tom", "--user", "eve", "--password-file", password], " --new-password-file"),
+    ] {
+        let mut setsid = Command::new("setsid");
+        setsid.args(["--wait", env!("CARGO_BIN_EXE_rowdrive")]).args(arguments).arg("--server");
+        setsid.arg(format!("http://{}", drive.server.address)).stdin(Stdio::null());
+        let refused = Run::from_output(setsid.output().unwrap());
+        let is_told = refused.err.contains("no terminal") && refused.err.contains(option);
+        assert!(refused.code == Some(3) && is_told, "{refused:?}");
+    }
     let typed = |command: &str, lines: &str| {
         let program = env!("CARGO_BIN_EXE_rowdrive");
         let line = format!("{program} {command} --server http://{}", drive.server.address);

@@ -32,7 +32,7 @@ impl World {
     /// A command of users on the data folder.
     fn user(&self, arguments: &[&str], password: &Path) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
-        command.arg("user").args(arguments).arg("--data").arg(&self.data).stdin(Stdio::null());
+        command.arg("user").args(arguments).arg("--data").arg(&self.data).stdin(Stdio::null()).env_remove("RUST_LOG");
         Run::from_output(command.arg("--new-password-file").arg(password).output().unwrap())
     }
 
@@ -46,6 +46,7 @@ fn the_first_user_is_made_in_a_new_or_a_stopped_drive() {
     let world = World::new();
     let made = world.user(&["add", "eve"], &world.password);
     assert_eq!((made.code, made.out.as_str()), (Some(0), "eve  admin\n"), "{made:?}");
+    assert!(made.err.contains("a new, empty one is made") && made.err.lines().count() == 1, "{made:?}");
     assert_eq!(fs::metadata(&world.data).unwrap().permissions().mode() & 0o777, 0o700);
     for name in ["eve", "tom"] {
         let refused = world.user(&["add", name], &world.password);
@@ -76,6 +77,8 @@ fn the_first_user_is_made_in_a_new_or_a_stopped_drive() {
     }
     let guest = world.user(&["add", "eve", "--no-home", "--json"], &world.password);
     assert!(guest.code == Some(0) && guest.out.contains("\"eve\""), "{guest:?}");
+    // A person may be typing a password there.
+    assert_eq!(guest.err, "");
 }
 
 #[test]
@@ -158,8 +161,7 @@ fn other_machines_are_served_only_with_users_and_by_a_private_way() {
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowdrive"));
         command.args(["serve", "--data"]).arg(&world.data).args(&arguments);
-        let mut server = Server::wait_for(command, &world.data);
-        server.address = server.address.replace("0.0.0.0", "127.0.0.1");
+        let server = Server::wait_for(command, &world.data);
         assert_eq!(world.ls(&server, "eve", &world.password), Some(0), "{arguments:?}");
         assert_eq!(server.terminate(), Some(0));
     }

@@ -47,6 +47,9 @@ async fn a_page_sends_its_reader_to_the_login_and_back() {
     assert!(page.text().contains(r#"name="next" value="/docs/?a=b&amp;c""#), "{}", page.text());
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'none'"), "{policy}");
+    assert!(policy.contains("form-action 'self'") && !policy.contains("unsafe"), "{policy}");
+    // The style of all pages for people.
+    assert!(page.text().contains("<style>body{") && policy.contains("style-src 'sha256-"), "{policy}: {}", page.text());
     assert_eq!(page.header("cache-control"), Some("no-store"));
     let done = post(&app, &[OWN, FORM], fields(PASSWORD, "/docs/%3Fa%3Db%26c")).await.is(303);
     assert_eq!(done.header("location"), Some("/docs/?a=b&c"));
@@ -67,6 +70,7 @@ async fn the_start_is_a_page_with_links_for_who_is_logged_in() {
     let cookie = ("cookie", done.header("set-cookie").unwrap().split(';').next().unwrap());
     let page = app.send("GET", "/", &[browser, cookie], "").await.is(200);
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.text().contains("<style>body{"), "{}", page.text());
     let links: Vec<_> = page.text().split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(links, ["/v1/fs/", "/v1/session", "/docs/"]);
     for link in links {
@@ -138,6 +142,7 @@ async fn the_page_says_what_was_wrong_without_a_window_of_the_browser() {
     let slowed = post(&app, &[OWN, FORM], fields(PASSWORD, "/")).await.is(429);
     assert!(slowed.header("retry-after").is_some() && slowed.text().contains("Too many wrong passwords"));
     let without = TestApp::new().await;
-    without.get("/login").await.problem(409, "no-users");
+    let refused = without.get("/login").await.problem(409, "no-users");
+    assert!(refused.text().contains("rowdrive user add NAME --data"), "{}", refused.text());
     without.get("/docs/").await.is(200);
 }

@@ -257,7 +257,7 @@ fn refused_by_auth(error: AuthError) -> Answer {
     match error {
         AuthError::Unauthorized => Answer::Unauthorized,
         AuthError::Forbidden => Answer::Forbidden,
-        AuthError::NotFound => Answer::Missing,
+        AuthError::NoUser | AuthError::NoGrant | AuthError::NoSecret(_) => Answer::Missing,
         AuthError::Contended => Answer::Busy,
         AuthError::Outlives | AuthError::LastAdmin => Answer::Conflict,
         other => panic!("{other:?}"),

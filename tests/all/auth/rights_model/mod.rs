@@ -181,7 +181,7 @@ impl Run {
         for secret in ended.iter().filter_map(Credential::secret) {
             match self.world.auth.revoke(&self.admin, &secret.user, secret.kind, secret.id).await {
                 // Its user was removed.
-                Ok(()) | Err(AuthError::NotFound) => {}
+                Ok(()) | Err(AuthError::NoSecret(_)) => {}
                 Err(error) => panic!("{error:?}"),
             }
         }

@@ -12,6 +12,7 @@ mod share_uploads;
 mod shares;
 mod stranger_uploads;
 mod tokens;
+mod upload_script;
 mod users;
 
 use rowdrive::http::Options;
@@ -152,6 +153,40 @@ async fn a_drive_without_users_has_none_of_it() {
     ] {
         api.send("", method, target, body).await.problem(409, "no-users");
     }
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_and_what_others_have_is_as_if_it_were_missing() {
+    let api = Api::with_users().await;
+    let missing = "00000000-0000-4000-8000-000000000000";
+    let [session, token, share] = ["sessions", "tokens", "shares"].map(|of| format!("/v1/{of}/{missing}"));
+    let detail = async |user: &str, method: &str, target: &str| {
+        let answer = api.by(user, method, target, Value::Null).await.problem(404, "not-found").json();
+        answer["detail"].as_str().unwrap().to_owned()
+    };
+    for (method, target, what) in [
+        ("GET", "/v1/users/none", "user"),
+        ("DELETE", "/v1/users/none", "user"),
+        ("GET", "/v1/tokens?user=none", "user"),
+        ("GET", "/v1/grants?user=none", "user"),
+        ("DELETE", "/v1/grants?path=/&user=tom", "grant"),
+        ("DELETE", session.as_str(), "session"),
+        ("DELETE", token.as_str(), "token"),
+        ("DELETE", share.as_str(), "share"),
+    ] {
+        let told = detail(ADMIN, method, target).await;
+        assert!(told.starts_with(&format!("There is no such {what}: ")), "{method} {target}: {told}");
+    }
+    let token = api.by(ADMIN, "POST", "/v1/tokens", json!({"name": "x"})).await.is(201).json();
+    let share = api.by(ADMIN, "POST", "/v1/shares", json!({"path": "/home", "mode": "read"})).await.is(201).json();
+    for (resource, made) in [("tokens", token), ("shares", share)] {
+        let of = async |id: &str| detail("tom", "DELETE", &format!("/v1/{resource}/{id}")).await;
+        let none = of(missing).await;
+        assert_eq!([of(made["id"].as_str().unwrap()).await, of("none").await], [none.clone(), none]);
+    }
+    // Tom may share his home.
+    let of = async |user: &str| detail("tom", "DELETE", &format!("/v1/grants?path=/home/tom&user={user}")).await;
+    assert_eq!(of("none").await, of(ADMIN).await);
 }
 
 #[tokio::test]

@@ -54,7 +54,10 @@ async fn the_first_user_needs_the_secret_of_the_data_folder() {
     let (name, secret) = line.trim_end().split_once(": ").unwrap();
     for headers in [&[][..], &[(name, "")], &[(name, &secret[1..])], &[(name, secret), (name, secret)]] {
         let refused = api.send_with(headers, "POST", "/v1/users", first()).await.problem(403, "forbidden");
-        assert!(refused.text().contains("first-user-secret"), "{refused:?}");
+        assert!(
+            refused.text().contains("first-user-secret") && refused.text().contains("rowdrive user add"),
+            "{refused:?}"
+        );
     }
     assert!(!api.app.auth.has_users().await.unwrap() && file.exists());
     api.send_with(&[(name, secret), ("via", "1.1 proxy")], "POST", "/v1/users", first())

@@ -58,6 +58,9 @@ fn the_commands_trust_the_ca_that_is_named_and_no_other() {
             let (code, printed) = rowdrive(&url, trusted, arguments);
             assert!(matches!(code, Some(1 | 3)), "{printed}");
             assert!(printed.contains("is not trusted") && printed.contains("--ca"), "{printed}");
+            let is_told =
+                trusted.is_some_and(|ca| printed.contains(&format!("is not signed by the CA in {}", ca.display())));
+            assert_eq!(is_told, trusted.is_some(), "{printed}");
         }
     }
     let text = folder.path().join("text");
