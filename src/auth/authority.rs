@@ -1,5 +1,7 @@
 //! Who asks, by what he has proved, with all that his account says at one instant; by a share that of its maker.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::schema::CF;
@@ -11,7 +13,7 @@ use crate::schema::secret::{Secret, SecretDigest, SecretKind, SecretOwner, Token
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
-use crate::table::{Check, Column, ConditionalRow, Row};
+use crate::table::{Check, Column, ConditionalRow, Row, Unchanged};
 
 use super::Auth;
 use super::error::{AuthError, Result};
@@ -28,7 +30,7 @@ pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
 #[derive(Clone, Debug)]
 pub struct Credential(pub(super) Proof);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Proof {
     /// Nothing, on a drive without users.
     Nobody,
@@ -110,14 +112,14 @@ impl Credential {
 }
 
 /// Who asks, and what his account said at one instant. What is decided on it is guarded by its checks. Only [`Auth`]
-/// makes it.
+/// makes it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Authority {
-    pub(super) asker: Option<Asker>,
+    pub(super) asker: Option<Arc<Asker>>,
 }
 
 /// A user who asks.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Asker {
     pub name: UserName,
     pub stamp: Stamp,
@@ -137,9 +139,24 @@ pub(super) struct Asker {
     used: Option<Timestamp>,
     /// That the password or the secret is still valid.
     proof: Check,
+    /// When that ends, if nothing is written; none if it does not.
+    ends: Option<Timestamp>,
+    /// Whether his account and that of everyone are unchanged; none if the engine does not know.
+    unchanged: Option<[Unchanged; 2]>,
 }
 
 impl Asker {
+    /// Whether it can be known later that a read would find the same.
+    pub fn can_be_kept(&self) -> bool {
+        self.unchanged.is_some()
+    }
+
+    /// Whether a read of all this would find the same now.
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        let unchanged = self.unchanged.as_ref().is_some_and(|rows| rows.iter().all(Unchanged::holds));
+        unchanged && self.ends.is_none_or(|ends| now < ends)
+    }
+
     /// Whether his secret is for all that he may do.
     fn has_whole_account(&self) -> bool {
         self.scope.is_none() && self.share.is_none()
@@ -155,11 +172,14 @@ struct Valid {
     token_expires: Option<Timestamp>,
     /// The last use of a session or token that is noted.
     used: Option<Timestamp>,
+    /// When it ends, if it does.
+    ends: Option<Timestamp>,
 }
 
 impl Valid {
     fn of(column: Column, stored: &Bytes, scope: Option<TokenScope>) -> Self {
-        Self { proof: Check::Equals(column, stored.clone()), scope, share: None, token_expires: None, used: None }
+        let proof = Check::Equals(column, stored.clone());
+        Self { proof, scope, share: None, token_expires: None, used: None, ends: None }
     }
 
     fn of_share(column: Column, stored: &Bytes, share: OpenShare) -> Self {
@@ -185,7 +205,7 @@ impl Authority {
 
     /// Whether he may change his own account: not with a token for one directory.
     pub fn is_for_account(&self) -> bool {
-        self.asker.as_ref().is_some_and(Asker::has_whole_account)
+        self.asker.as_ref().is_some_and(|asker| asker.has_whole_account())
     }
 
     /// Whether he may make and revoke shares: with a token for one directory only if it has the right to share.
@@ -219,7 +239,12 @@ impl Authority {
     /// the grants to every user. Those of givers are not among them: a [permission](super::Permission) has their
     /// stamps.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let read = |asker: &Asker| {
+        if let (Some(asker), Some(other)) = (&self.asker, &other.asker)
+            && Arc::ptr_eq(asker, other)
+        {
+            return true;
+        }
+        let read = |asker: &Arc<Asker>| {
             let everyone = asker.everyone.as_ref().map(|(stamp, _)| *stamp);
             (asker.name.clone(), asker.stamp, everyone, asker.proof.clone())
         };
@@ -254,7 +279,7 @@ impl Auth {
         if self.has_users().await? { Err(AuthError::Unauthorized) } else { Ok(Credential(Proof::Nobody)) }
     }
 
-    /// Reads the account behind a credential as it is now.
+    /// The account behind a credential as it is now.
     ///
     /// Errors: [`AuthError::Unauthorized`] if the credential is not valid any more.
     pub async fn authority(&self, credential: &Credential) -> Result<Authority> {
@@ -262,6 +287,15 @@ impl Auth {
             self.anonymous().await?;
             return Ok(Authority { asker: None });
         };
+        if let Some(asker) = self.kept.find(&credential.0, (self.clock)()) {
+            return Ok(Authority { asker: Some(asker) });
+        }
+        let asker = Arc::new(self.read_asker(credential, user).await?);
+        self.kept.keep(&credential.0, &asker);
+        Ok(Authority { asker: Some(asker) })
+    }
+
+    async fn read_asker(&self, credential: &Credential, user: &UserName) -> Result<Asker> {
         let cells = match &credential.0 {
             Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => {
                 vec![owner.column(), owner.used_column()]
@@ -278,11 +312,13 @@ impl Auth {
         let Some(profile) = account.profile.filter(Profile::is_enabled) else {
             return Err(AuthError::Unauthorized);
         };
-        let everyone = self.account_without_usage(&Grantee::Everyone).await?;
-        let everyone = everyone.map(|everyone| (everyone.stamp, everyone.grants));
-        let Valid { proof, scope, share, token_expires, used } =
+        let (everyone_key, everyone_query) = (Grantee::Everyone.key(), Account::without_usage([]));
+        let everyone_row = self.tables.get(account::TABLE, &everyone_key, &everyone_query).await?;
+        let everyone = Account::from_row(&everyone_row)?.map(|everyone| (everyone.stamp, everyone.grants));
+        let Valid { proof, scope, share, token_expires, used, ends } =
             self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
-        let asker = Asker {
+        let unchanged = row.unchanged().zip(everyone_row.unchanged()).map(|(row, other)| [row.clone(), other.clone()]);
+        Ok(Asker {
             name: user.clone(),
             stamp: account.stamp,
             admin: profile.admin,
@@ -294,8 +330,10 @@ impl Auth {
             used,
             limits: is_limited(&profile).then_some((account.usage, profile.quota)),
             proof,
-        };
-        Ok(Authority { asker: Some(asker) })
+            ends,
+            // What a share may do depends on more: it is read each time.
+            unchanged: unchanged.filter(|_| !credential.is_share()),
+        })
     }
 
     /// What the user behind a credential has created, and its limits; none on a drive without users.
@@ -344,7 +382,8 @@ impl Auth {
                 let (secret, used) = (Secret::decode(value)?, owner.last_use(row)?);
                 let is_valid = secret.digest == *digest && is_in_time(owner.kind, &secret, used, (self.clock)());
                 let token_expires = secret.expires.filter(|_| owner.kind == SecretKind::Token);
-                Ok(is_valid.then(|| Valid { token_expires, used, ..Valid::of(stored, value, secret.scope) }))
+                let ends = end_of(owner.kind, &secret, used);
+                Ok(is_valid.then(|| Valid { token_expires, used, ends, ..Valid::of(stored, value, secret.scope) }))
             }
         }
     }
@@ -352,7 +391,12 @@ impl Auth {
 
 /// Whether a session or token has not expired.
 pub(super) fn is_in_time(kind: SecretKind, secret: &Secret, used: Option<Timestamp>, now: Timestamp) -> bool {
-    let since = |time: Timestamp| now.ms().saturating_sub(time.ms());
-    let is_used = kind == SecretKind::Token || since(used.unwrap_or(secret.created)) < SESSION_UNUSED_MS;
-    is_used && secret.expires.is_none_or(|expires| now < expires)
+    end_of(kind, secret, used).is_none_or(|end| now < end)
+}
+
+/// When a session or token expires, if it does and is not used again.
+fn end_of(kind: SecretKind, secret: &Secret, used: Option<Timestamp>) -> Option<Timestamp> {
+    let last = used.unwrap_or(secret.created).ms();
+    let unused = (kind == SecretKind::Session).then(|| Timestamp::from_ms(last.saturating_add(SESSION_UNUSED_MS)));
+    [secret.expires, unused].into_iter().flatten().min()
 }

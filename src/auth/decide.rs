@@ -4,7 +4,8 @@
 //! counts as long as its giver has the right to share and the same right there; his right may come from another giver.
 //! So the search goes from the user to givers, until a grant of an admin ends it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::Auth;
 use super::authority::{Asker, Authority};
@@ -29,13 +30,13 @@ const GIVERS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirChain {
     dirs: Vec<(DrivePath, DirId)>,
-    levels: HashMap<DirId, usize>,
+    levels: BTreeMap<DirId, usize>,
 }
 
 impl DirChain {
     /// The root alone.
     pub fn root() -> Self {
-        Self { dirs: vec![(DrivePath::root(), DirId::ROOT)], levels: HashMap::from([(DirId::ROOT, 0)]) }
+        Self { dirs: vec![(DrivePath::root(), DirId::ROOT)], levels: BTreeMap::from([(DirId::ROOT, 0)]) }
     }
 
     /// Adds a directory that is in the last one.
@@ -82,17 +83,24 @@ impl DirChain {
 pub struct Permission {
     user: Option<UserName>,
     rows: Vec<ConditionalRow>,
+    /// Whether it also depends on accounts of givers.
+    has_givers: bool,
 }
 
 impl Permission {
     /// That of a requester who may do everything.
     pub(super) fn unguarded() -> Self {
-        Self { user: None, rows: Vec::new() }
+        Self { user: None, rows: Vec::new(), has_givers: false }
     }
 
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
         self.user.as_ref()
+    }
+
+    /// Whether it also depends on accounts of users who have given the right to the one who asks.
+    pub fn has_givers(&self) -> bool {
+        self.has_givers
     }
 
     /// Adds its checks to the plan of the change. The plan is refused if the right has ended.
@@ -121,10 +129,10 @@ impl Step {
 }
 
 /// What a search needs of an account.
-struct Holder {
+struct Holder<'a> {
     stamp: Stamp,
     admin: bool,
-    grants: Vec<Grant>,
+    grants: Cow<'a, [Grant]>,
 }
 
 impl Auth {
@@ -134,7 +142,8 @@ impl Auth {
     pub async fn decide(&self, authority: &Authority, chain: &DirChain, right: Right) -> Result<Permission> {
         let mut rows = vec![authority.guard()];
         let user = authority.user().cloned();
-        let Some(asker) = &authority.asker else { return Ok(Permission { user, rows }) };
+        let mut has_givers = false;
+        let Some(asker) = &authority.asker else { return Ok(Permission { user, rows, has_givers }) };
         let mut depth = chain.depth();
         if let Some(scope) = asker.scope {
             let level = chain.level(scope.dir, depth).filter(|_| scope.rights.contains(right));
@@ -149,21 +158,18 @@ impl Auth {
             Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.into(),
         };
         for right in needed {
-            for row in self.search(asker, (chain, depth), right).await?.ok_or(AuthError::Forbidden)? {
+            let found = self.search(asker, (chain, depth), right).await?.ok_or(AuthError::Forbidden)?;
+            has_givers |= found.is_giver();
+            for row in found.rows {
                 guards::add(&mut rows, row);
             }
         }
-        Ok(Permission { user, rows })
+        Ok(Permission { user, rows, has_givers })
     }
 
-    /// The shortest chain of givers from the user to an admin: what guards it, beside the user's own account. None if
+    /// The shortest chain of givers from the user to an admin, with what guards it, beside the user's own account. None if
     /// there is no such chain. `depth`: the directory of the path on which he needs the right.
-    async fn search(
-        &self,
-        asker: &Asker,
-        (chain, depth): (&DirChain, usize),
-        right: Right,
-    ) -> Result<Option<Vec<ConditionalRow>>> {
+    async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Step>> {
         let first = Step { name: asker.name.clone(), depth, rows: Vec::new(), givers: 0 };
         let mut open = VecDeque::from([first]);
         let mut seen = HashSet::new();
@@ -179,7 +185,7 @@ impl Auth {
                 guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), holder.stamp));
             }
             if holder.admin {
-                return Ok(Some(step.rows));
+                return Ok(Some(step));
             }
             if step.is_giver() {
                 // Only admins give the right to share.
@@ -188,7 +194,7 @@ impl Auth {
             }
             if let Some(rows) = given_by_admins(asker, &holder, chain, step.depth, right) {
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
-                return Ok(Some(step.rows));
+                return Ok(Some(step));
             }
             if right != Right::Share && step.givers < GIVERS {
                 open.extend(givers(&step, &holder, chain, right));
@@ -198,16 +204,16 @@ impl Auth {
     }
 
     /// The account of a step. That of the user who asks is known: the same instant as all else of him.
-    async fn holder(&self, asker: &Asker, step: &Step) -> Result<Option<Holder>> {
+    async fn holder<'a>(&self, asker: &'a Asker, step: &Step) -> Result<Option<Holder<'a>>> {
         if !step.is_giver() {
             let Asker { stamp, admin, grants, .. } = asker;
-            return Ok(Some(Holder { stamp: *stamp, admin: *admin, grants: grants.clone() }));
+            return Ok(Some(Holder { stamp: *stamp, admin: *admin, grants: Cow::Borrowed(grants) }));
         }
         let account = self.account_without_usage(&Grantee::User(step.name.clone())).await?;
         // A giver who is disabled keeps his rights: he only cannot log in.
         let held = |account: Account| {
             let admin = account.user()?.admin;
-            Some(Holder { stamp: account.stamp, admin, grants: account.grants })
+            Some(Holder { stamp: account.stamp, admin, grants: Cow::Owned(account.grants) })
         };
         Ok(account.and_then(held))
     }
@@ -216,7 +222,7 @@ impl Auth {
 /// A grant of an admin to this user, or to every user, that has the right: what guards it. The deepest one is taken.
 fn given_by_admins(
     asker: &Asker,
-    holder: &Holder,
+    holder: &Holder<'_>,
     chain: &DirChain,
     depth: usize,
     right: Right,
@@ -237,7 +243,7 @@ fn given_by_admins(
 /// The users who have given this right to the holder.
 fn givers<'a>(
     step: &'a Step,
-    holder: &'a Holder,
+    holder: &'a Holder<'a>,
     chain: &'a DirChain,
     right: Right,
 ) -> impl Iterator<Item = Step> + 'a {

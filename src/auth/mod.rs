@@ -31,6 +31,7 @@ mod first_user;
 mod grants;
 mod guards;
 mod hash_queue;
+mod kept_askers;
 mod new_user;
 mod open_share;
 pub mod password;
@@ -75,18 +76,20 @@ use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::{self, UserName};
 use crate::table::{RowQuery, Tables};
 use first_user::KnownUsers;
+use kept_askers::KeptAskers;
 use seal::KnownSealKey;
 use verifier::Verifier;
 
 /// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone.
 ///
-/// IMPORTANT: a process has one for a store, and clones of it: they share what is known of the first user.
+/// IMPORTANT: a process has one for a store, and clones of it: they share what they know of the store.
 #[derive(Clone)]
 pub struct Auth {
     tables: Tables,
     verifier: Verifier,
     clock: fn() -> Timestamp,
     known: Arc<KnownUsers>,
+    kept: Arc<KeptAskers>,
     seal_key: KnownSealKey,
 }
 
@@ -98,6 +101,7 @@ impl Auth {
             verifier: Verifier::new(Budget::unlimited()),
             clock,
             known: Arc::default(),
+            kept: Arc::default(),
             seal_key: Arc::default(),
         }
     }

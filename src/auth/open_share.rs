@@ -12,7 +12,7 @@ use crate::schema::timestamp::Timestamp;
 use crate::table::{Row, counter};
 
 /// What the drive uses a share for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ShareOperation {
     /// To read its file, in the directory where the drive has found that: [`Credential::at_file`].
     ///

@@ -191,7 +191,7 @@ impl StoredValue for Profile {
 }
 
 /// The hash of a password, as a PHC string.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PasswordHash(pub String);
 
 /// No hash appears in a log.

@@ -132,7 +132,7 @@ impl StoredValue for Secret {
 }
 
 /// The user of a secret, and which one of his it is: enough to find its cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SecretOwner {
     /// The user.
     pub user: UserName,

@@ -1,6 +1,8 @@
 //! Reads: rows, cells and pages, and the queries for them.
 
+use std::fmt;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -55,18 +57,61 @@ impl RowQuery {
     }
 }
 
+/// Whether what was read is still what the store has, whenever that is asked: false if a write of it has begun since then.
+/// An engine that is not the only one to write cannot know it.
+#[derive(Clone)]
+pub struct Unchanged(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Unchanged {
+    /// `holds`: once it is false, it stays false.
+    pub fn new(holds: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(holds))
+    }
+
+    /// Whether no write of it has begun.
+    pub fn holds(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Unchanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Unchanged").field(&self.holds()).finish()
+    }
+}
+
 /// The cells found in a row, ordered by family and qualifier. A row without cells does not exist.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Row {
     cells: Vec<(&'static str, Cell)>,
+    unchanged: Option<Unchanged>,
 }
+
+/// Rows of the same cells are equal.
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.cells == other.cells
+    }
+}
+
+impl Eq for Row {}
 
 impl Row {
     /// Builds a row from cells in any order. Keeps the first of two cells of the same name.
     pub fn new(mut cells: Vec<(&'static str, Cell)>) -> Self {
         cells.sort_by(|a, b| (a.0, &a.1.qualifier).cmp(&(b.0, &b.1.qualifier)));
         cells.dedup_by(|a, b| a.0 == b.0 && a.1.qualifier == b.1.qualifier);
-        Self { cells }
+        Self { cells, unchanged: None }
+    }
+
+    /// With what tells whether it is still what the store has.
+    pub fn with_unchanged(self, unchanged: Unchanged) -> Self {
+        Self { unchanged: Some(unchanged), ..self }
+    }
+
+    /// What tells whether the store has the same still; none if the engine does not know.
+    pub fn unchanged(&self) -> Option<&Unchanged> {
+        self.unchanged.as_ref()
     }
 
     /// Whether the row does not exist, or holds none of the cells read.

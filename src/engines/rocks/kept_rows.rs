@@ -12,12 +12,13 @@
 //! A write that fails leaves its versions odd: what it is of is read from the database until the next write of it.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{Equivalent, Weighter};
 
-use crate::table::{Row, RowKey, RowQuery};
+use crate::table::{Row, RowKey, RowQuery, Unchanged};
 
 /// Versions: 128 KiB of them.
 const VERSIONS: usize = 1 << 14;
@@ -32,8 +33,8 @@ pub type TableFamily = (&'static str, &'static str);
 pub(super) struct KeptRows {
     /// What is kept; no row of other families.
     families: &'static [TableFamily],
-    versions: Box<[AtomicU64]>,
-    rows: Cache<Place, Kept, ByteWeighter, BuildHasherDefault<DefaultHasher>>,
+    versions: Arc<[AtomicU64]>,
+    rows: Cache<Place, Row, ByteWeighter, BuildHasherDefault<DefaultHasher>>,
 }
 
 /// What was read.
@@ -58,19 +59,12 @@ impl Equivalent<Place> for PlaceRef<'_> {
     }
 }
 
-/// What was found, and the versions before that.
-#[derive(Clone)]
-struct Kept {
-    versions: Box<[(u32, u64)]>,
-    row: Row,
-}
-
 #[derive(Clone)]
 struct ByteWeighter;
 
-impl Weighter<Place, Kept> for ByteWeighter {
-    fn weight(&self, place: &Place, kept: &Kept) -> u64 {
-        (bytes_of(&kept.row) + place.row.len() + USUAL * (place.query.cells.len() + 1)) as u64
+impl Weighter<Place, Row> for ByteWeighter {
+    fn weight(&self, place: &Place, row: &Row) -> u64 {
+        (bytes_of(row) + place.row.len() + USUAL * (place.query.cells.len() + 1)) as u64
     }
 }
 
@@ -124,10 +118,10 @@ impl KeptRows {
         if !families.all(|family| self.keeps(table, family)) {
             return Found::Missing(None);
         }
-        if let Some(kept) = self.rows.get(&PlaceRef { table, row, query })
-            && kept.versions.iter().all(|(at, version)| self.version(*at) == Some(*version))
+        if let Some(row) = self.rows.get(&PlaceRef { table, row, query })
+            && row.unchanged().is_some_and(Unchanged::holds)
         {
-            return Found::Kept(kept.row);
+            return Found::Kept(row);
         }
         let cells = query
             .cells
@@ -141,17 +135,23 @@ impl KeptRows {
         Found::Missing(all.collect::<Option<_>>().map(Versions))
     }
 
-    /// Keeps what was read after these versions were taken.
+    /// Keeps what was read after these versions were taken. Returns it with them.
     pub fn keep(
         &self,
         (table, row, query): (&'static str, &[u8], &RowQuery),
-        Versions(versions): Versions,
-        found: &Row,
-    ) {
-        if bytes_of(found) <= LARGEST {
-            let place = Place { table, row: RowKey::copy_from_slice(row), query: query.clone() };
-            self.rows.insert(place, Kept { versions, row: found.clone() });
+        Versions(taken): Versions,
+        found: Row,
+    ) -> Row {
+        if bytes_of(&found) > LARGEST {
+            return found;
         }
+        let versions = self.versions.clone();
+        let found = found.with_unchanged(Unchanged::new(move || {
+            taken.iter().all(|(at, version)| load(&versions, *at) == Some(*version))
+        }));
+        let place = Place { table, row: RowKey::copy_from_slice(row), query: query.clone() };
+        self.rows.insert(place, found.clone());
+        found
     }
 
     /// Adds the versions of what a write changes.
@@ -190,11 +190,15 @@ impl KeptRows {
     }
 
     fn version(&self, at: u32) -> Option<u64> {
-        self.versions.get(at as usize).map(|version| version.load(Ordering::SeqCst))
+        load(&self.versions, at)
     }
 
     fn place(&self, table: &str, row: &[u8], of: Versioned<'_>) -> u32 {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((table, row, of));
         (hash % self.versions.len().max(1) as u64) as u32
     }
+}
+
+fn load(versions: &[AtomicU64], at: u32) -> Option<u64> {
+    versions.get(at as usize).map(|version| version.load(Ordering::SeqCst))
 }

@@ -309,10 +309,10 @@ fn read_row(db: &Db, tier: ReadTier, table: &'static str, row: &[u8], query: &Ro
     } else {
         read::row(db.reader(tier), table, row, query)
     }?;
-    if let Some(versions) = versions {
-        db.kept.keep((table, row, query), versions, &found);
-    }
-    Ok(found)
+    Ok(match versions {
+        Some(versions) => db.kept.keep((table, row, query), versions, found),
+        None => found,
+    })
 }
 
 fn read_page(db: &Db, tier: ReadTier, query: &PageQuery) -> ReadResult<Page> {

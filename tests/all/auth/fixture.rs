@@ -10,7 +10,9 @@ use rowdrive::auth::{
 use rowdrive::check::{CheckSummary, Finding};
 use rowdrive::drive::{Drive, Node};
 use rowdrive::engines::memory::Memory;
+use rowdrive::engines::rocks::{Rocks, RocksOptions};
 use rowdrive::migrate;
+use rowdrive::schema::READ_OFTEN;
 use rowdrive::schema::account::{Grantee, Quota};
 use rowdrive::schema::rights::{Right, Rights};
 use rowdrive::schema::share::ShareMode;
@@ -51,9 +53,11 @@ pub fn stepwise() -> (Arc<dyn Store>, TempDir) {
     (Stepwise::new(Arc::new(Memory::default())), tempfile::tempdir().unwrap())
 }
 
+/// As the server opens it: what is read often is kept in memory.
 pub fn rocks() -> (Arc<dyn Store>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    (crate::migrate::rocks(&dir.path().join("db")), dir)
+    let options = RocksOptions { kept: &READ_OFTEN, ..RocksOptions::with_memory(32 << 20) };
+    (Arc::new(Rocks::open(&dir.path().join("db"), options).unwrap()), dir)
 }
 
 pub struct World {

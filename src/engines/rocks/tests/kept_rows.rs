@@ -70,7 +70,7 @@ async fn nothing_is_kept_of_what_is_being_written_or_of_a_write_that_failed() {
     // A read whose database part was before the write, and whose end is after it.
     let Found::Missing(Some(old)) = versions.find("t", b"r", &query) else { panic!("no versions") };
     commit(&rocks, changes(vec![changed("r", vec![put("a", "q", "2")])])).await;
-    versions.keep(("t", b"r", &query), old, &before);
+    versions.keep(("t", b"r", &query), old, before);
     assert_eq!(kept(&rocks, "r", &query), None);
 
     // A write that fails does not end, until the next one does.

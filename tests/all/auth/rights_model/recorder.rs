@@ -3,7 +3,8 @@
 //!
 //! It is for one thread: what a call does between its pauses happens at one instant.
 
-use std::sync::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -14,7 +15,9 @@ use rowdrive::schema::account::{self, GRANT, SESSION, SHARE, TOKEN};
 use rowdrive::schema::dir::{self, SUB};
 use rowdrive::schema::{CF, Timestamp, subtree_op};
 use rowdrive::table::store::Result;
-use rowdrive::table::{Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, RowRange, ScanQuery, Store, TableSpec};
+use rowdrive::table::{
+    Outcome, Page, PageQuery, Plan, Row, RowKey, RowQuery, RowRange, ScanQuery, Store, TableSpec, Unchanged,
+};
 
 /// The tables that a state is decoded from, with their families.
 const TABLES: [(&str, &[&str]); 3] =
@@ -44,6 +47,8 @@ pub enum Event {
 pub struct Recorder {
     inner: Memory,
     is_atomic: bool,
+    /// How often each row was written.
+    written: Arc<Mutex<HashMap<(&'static str, RowKey), u64>>>,
     log: Mutex<Log>,
 }
 
@@ -53,10 +58,11 @@ struct Log {
 }
 
 impl Recorder {
-    /// `is_atomic`: what the store says of itself. Every plan is applied whole in any case.
+    /// `is_atomic`: what the store says of itself; such a store also knows later whether a row was written. Every plan is
+    /// applied whole in any case.
     pub fn new(inner: Memory, seed: u64, is_atomic: bool) -> Self {
         let log = Mutex::new(Log { events: Vec::new(), rng: StdRng::seed_from_u64(seed) });
-        Self { inner, is_atomic, log }
+        Self { inner, is_atomic, written: Arc::default(), log }
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -113,6 +119,9 @@ impl Recorder {
         if outcome != Outcome::Committed {
             return Ok(outcome);
         }
+        for place in &changed {
+            *self.written.lock().unwrap().entry(place.clone()).or_default() += 1;
+        }
         let mut rows = Vec::new();
         for (name, key) in changed {
             let Some((table, families)) = TABLES.into_iter().find(|(table, _)| *table == name) else { continue };
@@ -134,7 +143,14 @@ impl Store for Recorder {
     fn get<'a>(&'a self, table: &'static str, row: &'a [u8], query: &'a RowQuery) -> BoxFuture<'a, Result<Row>> {
         Box::pin(async move {
             self.pause().await;
-            self.inner.get(table, row, query).await
+            let found = self.inner.get(table, row, query).await?;
+            if !self.is_atomic {
+                return Ok(found);
+            }
+            let (all, place) = (self.written.clone(), (table, RowKey::copy_from_slice(row)));
+            let times = move || all.lock().unwrap().get(&place).copied();
+            let before = times();
+            Ok(found.with_unchanged(Unchanged::new(move || times() == before)))
         })
     }
 
