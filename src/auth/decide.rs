@@ -5,7 +5,8 @@
 //! So the search goes from the user to givers, until a grant of an admin ends it.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::Auth;
 use super::authority::{Asker, Authority};
@@ -26,42 +27,39 @@ const ACCOUNTS: usize = 64;
 /// plan, which may have [`GUARDED_ROWS`](crate::table::limits::GUARDED_ROWS).
 const GIVERS: usize = 16;
 
-/// The directories of a path as they were read: each with its id, from the root down.
+/// The directories of a path as they were read: each with its id, from the root down. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirChain {
-    dirs: Vec<(DrivePath, DirId)>,
-    levels: BTreeMap<DirId, usize>,
-}
+pub struct DirChain(Arc<Vec<(DrivePath, DirId)>>);
 
 impl DirChain {
     /// The root alone.
     pub fn root() -> Self {
-        Self { dirs: vec![(DrivePath::root(), DirId::ROOT)], levels: BTreeMap::from([(DirId::ROOT, 0)]) }
+        Self(Arc::new(vec![(DrivePath::root(), DirId::ROOT)]))
     }
 
     /// Adds a directory that is in the last one.
     pub fn push(&mut self, path: DrivePath, id: DirId) {
-        self.levels.insert(id, self.dirs.len());
-        self.dirs.push((path, id));
+        Arc::make_mut(&mut self.0).push((path, id));
     }
 
     /// The last directory.
     pub fn last(&self) -> Option<&(DrivePath, DirId)> {
-        self.dirs.last()
+        self.0.last()
     }
 
     /// The directories, from the root down.
-    pub(super) fn dirs(&self) -> impl Iterator<Item = &(DrivePath, DirId)> {
-        self.dirs.iter()
+    pub fn dirs(&self) -> impl Iterator<Item = &(DrivePath, DirId)> {
+        self.0.iter()
     }
 
-    fn depth(&self) -> usize {
-        self.dirs.len().saturating_sub(1)
+    /// How many directories there are below the root.
+    pub fn depth(&self) -> usize {
+        self.0.len().saturating_sub(1)
     }
 
     /// The position of a directory, if it is one of the path down to `depth`.
     fn level(&self, dir: DirId, depth: usize) -> Option<usize> {
-        self.levels.get(&dir).copied().filter(|level| *level <= depth)
+        self.0.iter().rposition(|(_, id)| *id == dir).filter(|level| *level <= depth)
     }
 
     /// The check that the last directory is still at its path.
@@ -71,31 +69,46 @@ impl DirChain {
 
     /// The check that a directory is still at its path. The root always is.
     fn bound(&self, level: usize) -> Option<ConditionalRow> {
-        let (path, id) = self.dirs.get(level).filter(|(_, id)| *id != DirId::ROOT)?;
+        let (path, id) = self.0.get(level).filter(|(_, id)| *id != DirId::ROOT)?;
         let checks = vec![Check::Equals(dir::id_column(), dir::encode_id(*id)), Check::Absent(dir::lock_column())];
         Some(ConditionalRow { table: dir::TABLE, row: path.key(), checks, changes: Vec::new() })
     }
 }
 
 /// That a user may do something, with the checks of what this was decided on. Only a decision makes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[must_use = "the plan of the change has to contain its checks"]
 pub struct Permission {
-    user: Option<UserName>,
+    /// None of a requester who may do everything.
+    authority: Option<Authority>,
+    /// What guards it beside the authority.
     rows: Vec<ConditionalRow>,
-    /// Whether it also depends on accounts of givers.
     has_givers: bool,
 }
+
+/// Two are equal if they have the same checks, and depend on the same accounts.
+impl PartialEq for Permission {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = match (&self.authority, &other.authority) {
+            (Some(authority), Some(other)) => authority.is_same(other),
+            (None, None) => true,
+            _ => false,
+        };
+        is_same && self.rows == other.rows && self.has_givers == other.has_givers
+    }
+}
+
+impl Eq for Permission {}
 
 impl Permission {
     /// That of a requester who may do everything.
     pub(super) fn unguarded() -> Self {
-        Self { user: None, rows: Vec::new(), has_givers: false }
+        Self { authority: None, rows: Vec::new(), has_givers: false }
     }
 
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
-        self.user.as_ref()
+        self.authority.as_ref().and_then(Authority::user)
     }
 
     /// Whether it also depends on accounts of users who have given the right to the one who asks.
@@ -108,6 +121,7 @@ impl Permission {
     /// IMPORTANT: the plan also has to check that the directory which it changes is live at its path. Only both
     /// together prove that this directory still lies below the one that the right is bound to.
     pub fn guard(&self, plan: &mut Plan) {
+        guards::add_all(plan, self.authority.iter().map(Authority::guard));
         guards::add_all(plan, self.rows.iter().cloned());
     }
 }
@@ -140,10 +154,9 @@ impl Auth {
     ///
     /// Errors: [`AuthError::Forbidden`] if he has not.
     pub async fn decide(&self, authority: &Authority, chain: &DirChain, right: Right) -> Result<Permission> {
-        let mut rows = vec![authority.guard()];
-        let user = authority.user().cloned();
-        let mut has_givers = false;
-        let Some(asker) = &authority.asker else { return Ok(Permission { user, rows, has_givers }) };
+        let (mut rows, mut has_givers) = (Vec::new(), false);
+        let permission = |rows, has_givers| Permission { authority: Some(authority.clone()), rows, has_givers };
+        let Some(asker) = &authority.asker else { return Ok(permission(rows, has_givers)) };
         let mut depth = chain.depth();
         if let Some(scope) = asker.scope {
             let level = chain.level(scope.dir, depth).filter(|_| scope.rights.contains(right));
@@ -164,7 +177,7 @@ impl Auth {
                 guards::add(&mut rows, row);
             }
         }
-        Ok(Permission { user, rows, has_givers })
+        Ok(permission(rows, has_givers))
     }
 
     /// The shortest chain of givers from the user to an admin, with what guards it, beside the user's own account. None if
@@ -174,7 +187,8 @@ impl Auth {
         let mut open = VecDeque::from([first]);
         let mut seen = HashSet::new();
         while let Some(mut step) = open.pop_front() {
-            if !seen.insert((step.name.clone(), step.depth)) {
+            // Most searches end at the first step, so nothing is noted for that.
+            if step.is_giver() && !seen.insert((step.name.clone(), step.depth)) {
                 continue;
             }
             if seen.len() > ACCOUNTS {
@@ -197,6 +211,7 @@ impl Auth {
                 return Ok(Some(step));
             }
             if right != Right::Share && step.givers < GIVERS {
+                seen.insert((step.name.clone(), step.depth));
                 open.extend(givers(&step, &holder, chain, right));
             }
         }

@@ -13,18 +13,31 @@ use crate::table::{RowKey, RowQuery};
 
 /// The directories of a path that exist, from the root down. The last name of the path may be one of a file.
 ///
-/// Each row is read at its own instant. A decision on them is guarded by the checks of its
-/// [permission](crate::auth::Permission), or compared with a second read.
+/// Each row is read at its own instant, or was at its path at one instant with those above it. A decision on them is guarded
+/// by the checks of its [permission](crate::auth::Permission), or compared with a second read.
 pub async fn dir_chain(ns: &Namespace, path: &DrivePath) -> Result<DirChain> {
-    let mut chain = DirChain::root();
+    // IMPORTANT: before the reads.
+    let epoch = ns.live_dirs.now();
+    let known = |path: &DrivePath| ns.known_chains.find(path, &ns.live_dirs);
+    if let Some(chain) = known(path) {
+        return Ok(chain);
+    }
+    let above = path.split().and_then(|(parent, _)| known(&parent));
+    let mut chain = above.unwrap_or_else(DirChain::root);
     let mut paths: Vec<DrivePath> = Vec::new();
-    for name in path.names() {
-        paths.push(paths.last().unwrap_or(&DrivePath::root()).join(&name)?);
+    for name in path.names().skip(chain.depth()) {
+        let above = paths.last().or(chain.last().map(|(path, _)| path)).unwrap_or(path);
+        paths.push(above.join(&name)?);
     }
     let queries: Vec<_> = paths.iter().map(query).collect();
+    let mut is_longer = false;
     for (path, row) in paths.into_iter().zip(visibility::rows(ns, &queries).await?) {
         let Some(live) = LiveDir::from_row(&row)? else { break };
         chain.push(path, live.id);
+        is_longer = true;
+    }
+    if is_longer {
+        ns.known_chains.keep(&chain, epoch, &ns.live_dirs);
     }
     Ok(chain)
 }

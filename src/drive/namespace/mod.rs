@@ -6,6 +6,7 @@
 //! - [`resolve`]: the directories of a path that exist, and those that are missing
 //! - [`list`]: the children of a directory, page by page
 //! - [`dir_chain`]: the ids of the directories of a path
+//! - [`known_chains`]: the same, as it is remembered
 //! - [`dir_paths`]: from a directory's id to its path, cached
 //! - [`live_dirs`]: which directories were found live
 //! - [`scope`]: the directories whose files a query may return
@@ -13,6 +14,7 @@
 
 pub mod dir_chain;
 pub mod dir_paths;
+pub mod known_chains;
 pub mod list;
 pub mod live_dirs;
 pub mod lookup;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use super::settings::Thresholds;
 use crate::table::Tables;
 use dir_paths::DirPathCache;
+use known_chains::KnownChains;
 use live_dirs::LiveDirs;
 
 /// What reads of the directory tree need. Cheap to clone.
@@ -35,5 +38,6 @@ pub struct Namespace {
     pub tables: Tables,
     pub dir_paths: Arc<DirPathCache>,
     pub live_dirs: Arc<LiveDirs>,
+    pub known_chains: Arc<KnownChains>,
     pub limits: Thresholds,
 }
