@@ -6,8 +6,8 @@
 
 It starts `rowdrive serve` on loopback and sends requests with wrk. Each result is a line of JSON on standard output.
 
-`costs` compares a drive without users, and one with users whose requests send a token or a password: requests per second of
-stat, list, upload and time page, in turns. `guesses` sends wrong passwords of many names from one address, while a user
+`costs` compares a drive without users, and one with a user who may read and write everything by a grant, and whose
+requests send a token or a password: requests per second of stat, list, upload and time page, in turns. `guesses` sends wrong passwords of many names from one address, while a user
 works from the same one, with a password and with a token: his latencies, beside those of a quiet time.
 """
 
@@ -28,7 +28,11 @@ import time
 PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "target/release/rowdrive"
 PASSWORD = "correct horse"
 FILES, FOLDERS = 2_000, 20
-BASIC = "Basic " + base64.b64encode(f"eve:{PASSWORD}".encode()).decode()
+
+
+def basic(name):
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()}
+
 
 # Sends one request with a header again and again; an upload gets a new name each time.
 SCRIPT = """
@@ -70,15 +74,17 @@ class Server:
             time.sleep(0.05)
         if with_users:
             name, secret = (self.data / "first-user-secret").read_text().strip().split(": ")
-            first = {"Content-Type": "application/json", name: secret}
-            self.ask("POST", "/v1/users", {"name": "eve", "password": PASSWORD}, first)
-            made = self.ask("POST", "/v1/tokens", {"name": "t"}, {"Content-Type": "application/json", "Authorization": BASIC})
-            self.headers = {"token": {"Authorization": f"Bearer {made['secret']}"}, "password": {"Authorization": BASIC}}
+            self.ask("POST", "/v1/users", {"name": "admin", "password": PASSWORD}, {name: secret})
+            self.ask("POST", "/v1/users", {"name": "eve", "password": PASSWORD, "home": None}, basic("admin"))
+            grant = {"path": "/", "user": "eve", "rights": ["read", "write"]}
+            self.ask("PUT", "/v1/grants", grant, basic("admin"))
+            made = self.ask("POST", "/v1/tokens", {"name": "t"}, basic("eve"))
+            self.headers = {"token": {"Authorization": f"Bearer {made['secret']}"}, "password": basic("eve")}
         self.some = next(iter(self.headers.values()), {})
 
     def ask(self, method, target, body, headers):
         client = http.client.HTTPConnection("127.0.0.1", self.port)
-        client.request(method, target, json.dumps(body), headers)
+        client.request(method, target, json.dumps(body), {"Content-Type": "application/json", **headers})
         answer = client.getresponse()
         said = answer.read()
         if answer.status >= 400:

@@ -141,7 +141,8 @@ pub(super) struct Asker {
     proof: Check,
     /// When that ends, if nothing is written; none if it does not.
     ends: Option<Timestamp>,
-    /// Whether his account and that of everyone are unchanged; none if the engine does not know.
+    /// Whether the two rows that this was read from are unchanged: his account, and the grants to every user. None by a
+    /// share, and if the engine does not know. IMPORTANT: what is here depends on these rows and on `ends` alone.
     unchanged: Option<[Unchanged; 2]>,
 }
 
@@ -239,6 +240,7 @@ impl Authority {
     /// the grants to every user. Those of givers are not among them: a [permission](super::Permission) has their
     /// stamps.
     pub(super) fn is_same(&self, other: &Self) -> bool {
+        // `Auth::authority` gives the same one again only if it is current then.
         if let (Some(asker), Some(other)) = (&self.asker, &other.asker)
             && Arc::ptr_eq(asker, other)
         {
@@ -331,7 +333,7 @@ impl Auth {
             limits: is_limited(&profile).then_some((account.usage, profile.quota)),
             proof,
             ends,
-            // What a share may do depends on more: it is read each time.
+            // When a share ends is not known here: it is read each time.
             unchanged: unchanged.filter(|_| !credential.is_share()),
         })
     }

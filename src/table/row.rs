@@ -57,13 +57,13 @@ impl RowQuery {
     }
 }
 
-/// Whether what was read is still what the store has, whenever that is asked: false if a write of it has begun since then.
-/// An engine that is not the only one to write cannot know it.
+/// Whether what was read is still what the store has, whenever that is asked: false if a write of it has begun since then,
+/// and sometimes without one. An engine that is not the only one to write cannot know it.
 #[derive(Clone)]
 pub struct Unchanged(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl Unchanged {
-    /// `holds`: once it is false, it stays false.
+    /// `holds`: false from the first write on, for good.
     pub fn new(holds: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(holds))
     }

@@ -32,7 +32,7 @@ struct Ratio {
     median: f64,
     lowest: f64,
     highest: f64,
-    /// Whether the run shows which of the two is faster: in all of its rounds it is the same one.
+    /// Whether the run shows which of the two is faster: the same one in all rounds, by 5 % or more.
     clear: bool,
 }
 

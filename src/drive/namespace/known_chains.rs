@@ -1,8 +1,9 @@
 //! The directories of paths, with their ids, until a directory is moved or removed: rights are decided on them at each
 //! request.
 //!
-//! What is known holds as [`live_dirs`](super::live_dirs) says of directories that were found live: until the epoch
-//! changes, each directory of the chain is still at its path.
+//! As [`live_dirs`](super::live_dirs): an epoch that is the same after the reads as before them proves that no directory has
+//! left its path in between, so each directory of the chain was at its path all the time. While it stays the same, that is
+//! so.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 

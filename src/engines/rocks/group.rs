@@ -102,6 +102,7 @@ impl<'a> Group<'a> {
             return Ok(());
         }
         self.db.kept.begin(&self.changed);
+        // IMPORTANT: no `end` after an error. What was to be written may be in the log.
         self.db.write(self.batch)?;
         self.db.kept.end(&self.changed);
         Ok(())
