@@ -1,7 +1,8 @@
 //! The retry loop of changes of accounts.
 
 use super::Auth;
-use super::authority::{Authority, Credential};
+use super::authority::Authority;
+use super::credential::Credential;
 use super::error::{AuthError, Result};
 use crate::table::{Outcome, Plan, RowChange};
 

@@ -2,7 +2,7 @@
 //! its position.
 
 use super::Auth;
-use super::authority::Credential;
+use super::credential::Credential;
 use super::error::Result;
 use super::seal::SealKey;
 

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::Auth;
-use super::authority::{Authority, Credential};
+use super::authority::Authority;
+use super::credential::Credential;
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use super::guards;

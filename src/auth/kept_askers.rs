@@ -8,7 +8,8 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-use super::authority::{Asker, Proof};
+use super::authority::Asker;
+use super::credential::Proof;
 use crate::schema::timestamp::Timestamp;
 
 /// How many requesters are kept, each with few grants.

@@ -24,6 +24,7 @@
 
 pub mod authority;
 mod commit;
+pub mod credential;
 mod cursor_seal;
 pub mod decide;
 pub mod error;
@@ -51,7 +52,8 @@ mod users;
 mod verifier;
 pub mod ways;
 
-pub use authority::{Authority, Credential};
+pub use authority::Authority;
+pub use credential::Credential;
 pub use cursor_seal::CursorSeal;
 pub use decide::{DirChain, Permission};
 pub use error::{AuthError, Result};

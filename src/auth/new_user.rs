@@ -1,7 +1,8 @@
 //! Users: made, the first one too.
 
 use super::Auth;
-use super::authority::{Authority, Credential, no_users};
+use super::authority::{Authority, no_users};
+use super::credential::Credential;
 use super::error::{AuthError, Result};
 use super::guards;
 use super::seal::put_seal_key;

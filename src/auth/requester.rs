@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Auth;
-use super::authority::{Authority, Credential};
+use super::authority::Authority;
+use super::credential::Credential;
 use super::cursor_seal::CursorSeal;
 use super::decide::{DirChain, Permission};
 use super::error::{AuthError, Result};

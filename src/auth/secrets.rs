@@ -10,7 +10,8 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::Auth;
-use super::authority::{Authority, Credential, Proof, SESSION_MS};
+use super::authority::{Authority, SESSION_MS};
+use super::credential::{Credential, Proof};
 use super::error::{AuthError, Result};
 use super::guards;
 use super::password::TOKEN_PREFIX;

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Auth;
-use super::authority::Credential;
+use super::credential::Credential;
 use super::error::{AuthError, Result};
 use super::open_share::OpenShare;
 use super::sender::Sender;

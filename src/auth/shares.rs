@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Auth;
-use super::authority::{Credential, Proof};
+use super::credential::{Credential, Proof};
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use super::guards;

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use super::Auth;
-use super::authority::{Authority, Credential, Proof};
+use super::authority::Authority;
+use super::credential::{Credential, Proof};
 use super::error::{AuthError, Result};
 use super::guards;
 use crate::schema::CF;
