@@ -1,7 +1,7 @@
 //! Users and rights: the one place that decides who may do what.
 //!
-//! - [`authority`]: who asks, by what was proved: a password, a session, a token, a share, or nothing on a drive without
-//!   users
+//! - [`credential`]: what was proved: a password, a session, a token, a share, or nothing on a drive without users
+//! - [`authority`]: who asks by it, and what his account says; `kept_askers`: the same, until that is written
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
