@@ -114,6 +114,11 @@ impl Add {
                 Ok(())
             };
             request.print((client, out), &made, link)?;
+            if client.is_of_this_machine() {
+                super::say(
+                    "rowdrive: this link works on this machine alone: make it with the --server that others reach",
+                );
+            }
             if path.path.is_root() {
                 super::say(of_whole_drive(mode));
             }

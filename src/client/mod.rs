@@ -14,6 +14,7 @@ pub mod stats;
 mod trust;
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +141,13 @@ impl DriveClient {
     /// The address, without user and password.
     pub fn display_url(&self) -> &str {
         &self.display_url
+    }
+
+    /// Whether the server is named by an address that only this machine reaches.
+    pub fn is_of_this_machine(&self) -> bool {
+        let host = Url::parse(&self.display_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let host = host.as_deref().unwrap_or_default().trim_matches(['[', ']']);
+        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 
     /// A request to a resource as a whole, such as [`path::MOVE`].

@@ -36,12 +36,27 @@ pub fn refusal(error: &reqwest::Error, ca: Option<&Path>) -> Option<String> {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             Some(unknown_ca(ca))
         }
-        error @ rustls::Error::InvalidCertificate(_) => Some(error.to_string()),
+        rustls::Error::InvalidCertificate(error) => Some(of_certificate(error)),
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             Some("it does not speak https; begin its address with http://".to_owned())
         }
         _ => None,
     }
+}
+
+fn of_certificate(error: &CertificateError) -> String {
+    use CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
+    };
+    let what = match error {
+        Expired | ExpiredContext { .. } => "its certificate has expired: renew it, or set the clock of this machine",
+        NotValidYet | NotValidYetContext { .. } => "its certificate is not valid yet: check the clock of this machine",
+        NotValidForName | NotValidForNameContext { .. } => {
+            "its certificate is for another name: connect by a name that it has, or renew it with this one"
+        }
+        _ => "its certificate is not accepted",
+    };
+    format!("{what} ({error})")
 }
 
 fn unknown_ca(ca: Option<&Path>) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rowdrive::api::account::HOMES;
-use rowdrive::auth::{AuthError, Credential, NewUser, User};
+use rowdrive::auth::{AuthError, Credential, NewUser, User, password};
 use rowdrive::drive::{DriveError, Home};
 use rowdrive::schema::account::Quota;
 use rowdrive::schema::{DrivePath, PathError};
@@ -78,9 +78,10 @@ fn names(known: &[String]) -> String {
 type Result<T> = std::result::Result<T, OfflineError>;
 
 impl FirstUser {
-    /// Makes him in a data folder.
+    /// Makes him in a data folder. A folder without a drive gets one only for a password that may be one.
     pub fn make(self, data: &Path) -> Result<CommandOutcome> {
-        let made = with_drive(data, async |opened| self.make_in(data, opened).await)?;
+        let first = (!data.join("db").exists()).then(|| self.new_password()).transpose()?;
+        let made = with_drive(data, async |opened| self.make_in(data, opened, first).await)?;
         let mut out = io::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::json!({"name": made.name.as_str(), "admin": made.profile.admin}))?;
@@ -91,7 +92,13 @@ impl FirstUser {
         Ok(CommandOutcome::Done)
     }
 
-    async fn make_in(&self, data: &Path, Opened { auth, drive, .. }: &Opened) -> Result<User> {
+    fn new_password(&self) -> Result<String> {
+        let password = password_prompt::new(&self.name, self.new_password_file.as_deref())?;
+        password::check(&password).map_err(AuthError::from).map_err(OfflineError::Auth)?;
+        Ok(password)
+    }
+
+    async fn make_in(&self, data: &Path, Opened { auth, drive, .. }: &Opened, asked: Option<String>) -> Result<User> {
         let failed = |error| match error {
             AuthError::UsersExist | AuthError::Unauthorized => OfflineError::UsersExist(data.to_owned()),
             other => OfflineError::Auth(other),
@@ -100,7 +107,7 @@ impl FirstUser {
         if auth.has_users().await.map_err(failed)? {
             return Err(OfflineError::UsersExist(data.to_owned()));
         }
-        let password = password_prompt::new(&self.name, self.new_password_file.as_deref())?;
+        let password = asked.map_or_else(|| self.new_password(), Ok)?;
         let (name, display) = (self.name.clone(), self.display.clone().unwrap_or_default());
         let new = NewUser { name, password, display, admin: true, quota: Quota::default() };
         let user = auth.prepare_user(&Credential::nobody(), new).await.map_err(failed)?;

@@ -76,7 +76,10 @@ impl FolderLock {
                 Err(TryLockError::WouldBlock) if start.elapsed() < timeout => {}
                 Err(TryLockError::WouldBlock) => {
                     let by = holder(&file).map(|holder| format!(" by {holder}")).unwrap_or_default();
-                    return Err(StoreError::Failed(format!("the folder {} is in use{by}", dir.display())));
+                    return Err(StoreError::Failed(format!(
+                        "the folder {} is in use{by}: stop that first",
+                        dir.display()
+                    )));
                 }
                 Err(TryLockError::Error(e)) => return Err(failed(dir, &e)),
             }

@@ -113,7 +113,9 @@ pub async fn admit(
     })?;
     note(&credential);
     if callers == Callers::Admins && !authority.is_admin() {
-        return Err(Problem::forbidden());
+        return Err(
+            Problem::forbidden().with_detail("Only an admin may do this, and not by a token for one directory.")
+        );
     }
     // A failure of this must not fail the request: it only lets a session end too early.
     if let Err(error) = auth.note_use(&credential, &authority).await {

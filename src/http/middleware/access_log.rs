@@ -156,10 +156,10 @@ fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Respons
     }
 }
 
-/// Whether a browser opens the page of a link: people then get a page also if there is no such link.
+/// Whether a browser opens a link, or a file below it: people then get a page also if there is none.
 fn shows_no_share(pattern: Option<&str>, request: &Request) -> bool {
-    let is_page = pattern.is_some_and(pattern::is_page_of_share);
-    request.method() == Method::GET && is_page && accepts_html(request.headers())
+    let is_of_share = pattern.is_some_and(pattern::is_of_share);
+    request.method() == Method::GET && is_of_share && accepts_html(request.headers())
 }
 
 /// Who may send a request. Below a link it is whoever knows its secret, also where there is no route or method: the secret

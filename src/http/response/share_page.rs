@@ -42,9 +42,11 @@ pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> R
     page(&body)
 }
 
-/// The page where no share is: the same for a wrong link and for that of a share that has ended, in whatever way.
+/// The page where nothing is: the same for a wrong link, for that of a share that has ended, in whatever way, and for a file
+/// that is missing.
 pub fn nothing() -> Response {
-    let body = "<h1>There is nothing here</h1>\n<p>The link is wrong, or it has ended. Ask whoever sent it for a new one.</p>\n";
+    let body = "<h1>There is nothing here</h1>\n<p>The link is wrong, or it has ended, or the file is gone. \
+        Ask whoever sent it for a new one.</p>\n";
     (StatusCode::NOT_FOUND, page(body)).into_response()
 }
 

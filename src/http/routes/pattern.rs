@@ -52,6 +52,11 @@ pub fn is_page_of_share(pattern: &str) -> bool {
     matches!(pattern, SHARED_PAGE | SHARED_LOGIN)
 }
 
+/// Whether a route is below the link of a share.
+pub fn is_of_share(pattern: &str) -> bool {
+    matches!(pattern, SHARED | SHARED_PAGE | SHARED_LOGIN | SHARED_FS | SHARED_ROOT | SHARED_PATH)
+}
+
 /// The label of a route: its pattern, a different one for directories than for files.
 pub fn label(pattern: Option<&str>, directory: bool) -> &'static str {
     match (pattern.unwrap_or_default(), directory) {

@@ -330,7 +330,9 @@ fn links_are_made_listed_and_ended() {
     let listed = tom(&[&"share", &"list"]);
     let mut lines: Vec<_> = listed.lines().map(|line| line.split_once("  ").unwrap()).collect();
     lines.sort_by_key(|(_, text)| text.len());
-    assert!(added.err.contains(lines[1].0) && added.err.lines().count() == 1, "its id alone: {}", added.err);
+    let told: Vec<_> = added.err.lines().collect();
+    assert!(told.len() == 2 && told[0].contains(lines[1].0), "its id alone: {}", added.err);
+    assert!(told[1].contains("this machine alone"), "{}", added.err);
     // When each was made is between both.
     let texts: Vec<_> = lines
         .iter()
@@ -368,6 +370,8 @@ fn links_are_made_listed_and_ended() {
     }
     let refused = drive.by("tom", &[&"share", &"add", &"/home/tom/f.txt", &"--upload"]);
     assert!(refused.code == Some(1) && refused.err.contains("directory"), "{refused:?}");
+    let refused = drive.by("tom", &[&"user", &"list"]);
+    assert!(refused.code == Some(1) && refused.err.contains("Only an admin"), "{refused:?}");
 }
 
 #[test]

@@ -44,6 +44,10 @@ impl World {
 #[test]
 fn the_first_user_is_made_in_a_new_or_a_stopped_drive() {
     let world = World::new();
+    // A password that is none makes no drive.
+    let short = secret(world.folder.path(), "short", "short");
+    let refused = world.user(&["add", "eve"], &short);
+    assert!(refused.code == Some(3) && refused.err.contains("8 characters") && !world.data.exists(), "{refused:?}");
     let made = world.user(&["add", "eve"], &world.password);
     assert_eq!((made.code, made.out.as_str()), (Some(0), "eve  admin\n"), "{made:?}");
     assert!(made.err.contains("a new, empty one is made") && made.err.lines().count() == 1, "{made:?}");

@@ -224,6 +224,9 @@ async fn the_page_shows_the_files_without_scripts() {
     for part in ["<b>", "tom", "script", "//", url.as_str()] {
         assert!(!html.contains(part), "{part}: {html}");
     }
+    // A file that is gone.
+    let none = api.app.send("GET", &format!("{url}fs/none"), &[("accept", "text/html,*/*;q=0.8")], "").await.is(404);
+    assert!(none.text().contains("the file is gone"), "{}", none.text());
     let below = api.stranger(&format!("{url}?path=/b")).await.is(200);
     assert!(below.text().contains("fs/b/g\"") && below.text().contains("?path=%2F\""), "{}", below.text());
     api.stranger(&format!("{url}?path=/none")).await.problem(404, "not-found");

@@ -85,7 +85,7 @@ fn the_wrong_scheme_or_name_of_a_server_is_explained() {
     for (url, told) in [
         (format!("http://{}", secure.address), "https://"),
         (format!("https://{}", plain.address), "http://"),
-        (format!("https://localhost:{port}"), "drive.example"),
+        (format!("https://localhost:{port}"), "for another name"),
     ] {
         let (code, printed) = rowdrive(&url, Some(&root), &[&"ls", &"/"]);
         assert!(matches!(code, Some(1 | 3)) && printed.contains(told), "{url}: {printed}");
