@@ -105,7 +105,7 @@ impl Auth {
 
     /// The hash of a user who may log in.
     async fn password_of(&self, user: &UserName) -> Result<Option<PasswordHash>> {
-        let query = Account::query([account::password_column()]);
+        let query = Account::without_usage([account::password_column()]);
         let row = self.tables.get(account::TABLE, &Grantee::User(user.clone()).key(), &query).await?;
         let profile = Account::from_row(&row)?.and_then(|account| account.profile);
         let hash = row.get(CF, account::PASSWORD).map(|value| value::decode(value)).transpose()?;
