@@ -76,11 +76,6 @@ pub fn check(password: &str) -> Result<()> {
     allowed(password).map(|_| ())
 }
 
-/// Whether this may be a password.
-pub fn check(password: &str) -> Result<()> {
-    allowed(password).map(|_| ())
-}
-
 /// The password in the form that is hashed. No other one was ever set, and nobody can make the server hash a longer one.
 pub(super) fn allowed(password: &str) -> Result<String> {
     // Normalisation takes time with the length: at most 3 bytes become 1.
