@@ -79,6 +79,9 @@ impl Auth {
             if old.is_none() && grants.len() - ended.len() >= GRANTS {
                 return Err(AuthError::TooManyGrants(GRANTS));
             }
+            // Also on a full disk.
+            plan.reserve =
+                old.is_some_and(|old| old.rights != rights && rights.iter().all(|right| old.rights.contains(right)));
             let id = old.map_or_else(GrantId::random, |old| old.id);
             let grant = Grant { dir: *dir, giver, rights, id };
             if old.is_none() {
@@ -134,7 +137,7 @@ impl Auth {
         let this = self;
         self.until_committed_by(by, |authority| async move {
             let giver = giver(&authority)?;
-            let mut plan = Plan { guarded: vec![authority.guard()], ..Plan::default() };
+            let mut plan = Plan { guarded: vec![authority.guard()], reserve: true, ..Plan::default() };
             if let Giver::User(_) = giver {
                 this.decide(&authority, chain, Right::Share).await?.guard(&mut plan);
             }
@@ -225,7 +228,7 @@ impl Auth {
             let deleted = self.until_committed(|| async move {
                 let account = this.account_with_grants(holder).await?.ok_or(AuthError::NoGrant)?;
                 let ended: Vec<Grant> = account.grants.into_iter().filter(|grant| grant.giver == *giver).collect();
-                let mut plan = Plan::default();
+                let mut plan = Plan { reserve: true, ..Plan::default() };
                 add_deletion(&mut plan, holder, account.stamp, &ended)?;
                 Ok((plan, ()))
             });

@@ -141,7 +141,7 @@ impl Auth {
                 }
                 let expires = match kind {
                     SecretKind::Session | SecretKind::Share => new.expires,
-                    SecretKind::Token => expiry_of_token(new.expires, authority.token_expires())?,
+                    SecretKind::Token => expiry_by_token(new.expires, authority.token_expires())?,
                 };
                 let NewToken { name, scope, .. } = new.clone();
                 // The stamp stays: only a change that revokes all secrets depends on a new one, and it checks which is the
@@ -220,7 +220,8 @@ impl Auth {
             let finish = this.secret_entries_of(of, SecretKind::Session, None).await?;
             let changes = vec![stamp.next().put(), Change::DeleteFamily { family: SESSION }];
             let (row, checks) = (Grantee::User(of.clone()).key(), vec![stamp.check()]);
-            let mut plan = Plan { finish, ..Plan::default() };
+            // Also on a full disk, if there is a session.
+            let mut plan = Plan { reserve: !finish.is_empty(), finish, ..Plan::default() };
             guards::add_all(
                 &mut plan,
                 [ConditionalRow { table: account::TABLE, row, checks, changes }, authority.guard()],
@@ -257,8 +258,8 @@ impl Auth {
     }
 }
 
-/// When a new token expires. `maker`: when the token expires that it is made with, if it does.
-fn expiry_of_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<Option<Timestamp>> {
+/// When a new token or share expires. `maker`: when the token expires that it is made with, if it does.
+pub(super) fn expiry_by_token(expires: Option<Timestamp>, maker: Option<Timestamp>) -> Result<Option<Timestamp>> {
     match (expires, maker) {
         (Some(expires), Some(maker)) if expires > maker => Err(AuthError::Outlives),
         (None, maker) => Ok(maker),

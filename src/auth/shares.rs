@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Auth;
+use super::authority::Authority;
 use super::credential::{Credential, Proof};
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
@@ -13,7 +14,7 @@ use super::guards;
 use super::open_share::{is_open, used_of};
 use super::random::random;
 use super::secret_bounds::StoredSecret;
-use super::secrets::{NewSecret, digest_of};
+use super::secrets::{NewSecret, digest_of, expiry_by_token};
 use crate::schema::CF;
 use crate::schema::account::{self, Grantee};
 use crate::schema::grant;
@@ -62,10 +63,11 @@ pub struct ListedShare {
 }
 
 impl Auth {
-    /// Makes a share. `chain`: the directories down to its target; of a file down to its parent.
+    /// Makes a share. `chain`: the directories down to its target; of a file down to its parent. One that is made with a
+    /// token expires no later than that.
     ///
     /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
-    /// [`AuthError::TooManyShares`]. [`AuthError::Password`] if the password is not allowed.
+    /// [`AuthError::TooManyShares`]. [`AuthError::Outlives`] by a token that expires earlier. [`AuthError::Password`] if the password is not allowed.
     /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he shares.
     pub async fn make_share(
         &self,
@@ -84,7 +86,9 @@ impl Auth {
         let (digest, created) = (digest_of(&text), (self.clock)());
         let share = Share { digest, target, mode, created, expires, password };
         let (this, owner, share) = (self, &owner, &share);
-        self.until_committed_by(by, |authority| async move {
+        let decide = |authority: Authority| async move {
+            let expires = expiry_by_token(expires, authority.token_expires())?;
+            let share = Share { expires, ..share.clone() };
             // Nothing can be added to a file.
             let is_possible = matches!((target, mode), (ShareTarget::Dir(_), _) | (_, ShareMode::Read { .. }));
             if !authority.may_share() || !is_possible {
@@ -101,11 +105,11 @@ impl Auth {
             let mut changes = vec![share.put(owner), account::put_newest(owner.id)];
             this.make_room(&mut plan, &mut changes, owner).await?;
             guards::add_all(&mut plan, [ConditionalRow { table, row, checks, changes }]);
-            Ok((plan, ()))
-        })
-        .await?;
-        let credential = Credential(Proof::Secret { owner: owner.clone(), digest });
-        let listed = ListedShare { id: owner.id, user: owner.user.clone(), share: share.clone(), used: 0 };
+            Ok((plan, share))
+        };
+        let share = self.until_committed_by(by, decide).await?;
+        let (credential, expires) = (Credential(Proof::Secret { owner: owner.clone(), digest }), share.expires);
+        let listed = ListedShare { id: owner.id, user: owner.user.clone(), share, used: 0 };
         Ok((NewSecret { text, id: owner.id, created, expires, credential }, listed))
     }
 

@@ -133,7 +133,7 @@ impl Auth {
         let before = user.profile.is_enabled_admin();
         let user = User { profile: changed(user.profile, change), ..user };
         let mut changes = vec![stamp.next().put(), user.profile.put()];
-        let (mut plan, mut checks) = (Plan::default(), vec![stamp.check()]);
+        let (mut plan, mut checks) = (Plan { reserve: takes_away(change), ..Plan::default() }, vec![stamp.check()]);
         changes.extend(hash.map(PasswordHash::put));
         if hash.is_some() || change.disabled == Some(true) {
             checks.push(self.newest_secret(name).await?);
@@ -236,7 +236,8 @@ impl Auth {
                 changes.extend([GRANT, SESSION, TOKEN, SHARE].map(|family| Change::DeleteFamily { family }));
                 let checks = vec![stamp.check(), this.newest_secret(&name).await?];
                 let row = ConditionalRow { table: account::TABLE, row: key(&name), checks, changes };
-                let mut plan = Plan { finish: this.index_entries_of(&name, &account.grants).await?, ..Plan::default() };
+                let finish = this.index_entries_of(&name, &account.grants).await?;
+                let mut plan = Plan { finish, reserve: true, ..Plan::default() };
                 guards::add_all(&mut plan, [row, admin.guard()]);
                 let counted = this.count_admins(before, false).await;
                 guards::add_all(&mut plan, this.of_stamp(&name, stamp, counted).await?);
@@ -318,6 +319,14 @@ fn may_change(authority: &Authority, name: &UserName, change: &UserChange) -> Re
     } else {
         Err(AuthError::Forbidden)
     }
+}
+
+/// Whether a change of a user is possible on a full disk too: what ends rights or secrets, or bounds what he stores.
+fn takes_away(change: &UserChange) -> bool {
+    change.disabled == Some(true)
+        || change.admin == Some(false)
+        || change.password.is_some()
+        || change.quota != QuotaChange::default()
 }
 
 fn changed(profile: Profile, change: &UserChange) -> Profile {

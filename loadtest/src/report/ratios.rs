@@ -59,7 +59,7 @@ impl Ratio {
         let few = if self.rounds < MIN_ROUNDS { "?" } else { "" };
         let same = if self.clear || self.rounds < MIN_ROUNDS { "" } else { "≈ " };
         let alone = if self.clients < clients { "*" } else { "" };
-        let text = |ratio| if ratio < 0.01 { format!("1/{}", figure(1.0 / ratio)) } else { figure(ratio) };
+        let text = |ratio| if ratio < 0.05 { format!("1/{}", figure(1.0 / ratio)) } else { figure(ratio) };
         let range = (self.rounds > 1).then(|| format!("{} to {}", text(self.lowest), text(self.highest)));
         let n = (self.rounds < rounds).then(|| format!("n {}", self.rounds));
         let more = range.into_iter().chain(n).collect::<Vec<_>>().join(", ");
@@ -106,7 +106,8 @@ fn answers(report: &Report) -> Table {
     let (clients, rounds) = (report.meta.clients.unwrap_or(1), report.meta.rounds.unwrap_or(MIN_ROUNDS));
     let row = |layout: &&str| {
         let ratio = |operation: &str| {
-            let mut cell = Ratio::of(report, operation, [layout, REFERENCE], true)?.cell(operation, clients, rounds);
+            let ratio = Ratio::of(report, operation, [layout, REFERENCE], true).filter(|it| it.rounds >= MIN_ROUNDS)?;
+            let mut cell = ratio.cell(operation, clients, rounds);
             cell.as_object_mut()?.remove(&format!("{operation}_more"));
             let own = figures(report, REFERENCE, operation)?;
             let alone = if own.clients < Some(clients) { "*" } else { "" };
@@ -116,7 +117,7 @@ fn answers(report: &Report) -> Table {
         let ratios: Vec<_> = DECIDING.split(' ').filter_map(ratio).collect();
         let [users, import] = ["64 users import", "one tree imported"].map(|load| hottest(report, layout, load));
         let more = json!({"layout": layout, "users": users, "import": import});
-        let is_compared = !ratios.is_empty() && report.meta.files >= MIN_FILES && rounds >= MIN_ROUNDS;
+        let is_compared = !ratios.is_empty() && report.meta.files >= MIN_FILES;
         is_compared.then(|| [more, json!(report.costs.get(*layout))].into_iter().chain(ratios).collect::<Value>())
     };
     let mut answers = Table::new("answers", order::layouts(report).iter().filter_map(row));

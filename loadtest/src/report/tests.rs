@@ -186,7 +186,7 @@ fn rounds_are_compared_one_by_one_of_as_many_clients_and_noise_is_no_difference(
     assert_eq!(found, expected);
     let [answers, ..] = ratios::all(&sample());
     let row = |row: &Vec<table::Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>().join(" ");
-    let rows = ["`fullpath` - - - 1 - - - - - - 80.0 9.50 -", "`tree` - - - 0.23 - - - - - - - - -"];
+    let rows = ["`fullpath` - - - 52,000/s - - - - - - 80.0 9.50 -", "`tree` - - - 0.23 - - - - - - - - -"];
     assert_eq!(answers.rows.iter().map(row).collect::<Vec<_>>(), rows);
     let [few, ..] = ratios::all(&Report { meta: model::Meta { files: 9, ..sample().meta }, ..sample() });
     assert!(few.rows.is_empty() && few.note.contains("No keys are compared"));

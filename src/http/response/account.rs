@@ -75,7 +75,7 @@ impl From<AuthError> for Problem {
             AuthError::TooManyTokens(_) => Self::new(ProblemKind::TooManyTokens, format!("Nothing is made: {error}.")),
             AuthError::TooManyShares(_) => Self::new(ProblemKind::TooManyShares, format!("Nothing is made: {error}.")),
             AuthError::Outlives => Self::forbidden().with_detail(
-                "A token makes no token that expires after it: leave `expires` out, or give an earlier one.",
+                "A token makes no token and no share that expires after it: leave `expires` out, or give an earlier one.",
             ),
             AuthError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same users: try again."),
             AuthError::Slowed(seconds) => Self::slowed(seconds),

@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::connection_limit::ConnectionSlot;
 use super::streams::RunningStream;
+use crate::api::path::SHARED;
 use crate::budget::Budget;
 use crate::http::options::Limits;
 
@@ -41,10 +42,20 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// Those of a request of this path: who sends by a link is a stranger, and hurries for other strangers too.
+    /// Those of a request of this path: who asks by a link is a stranger, and hurries for other strangers too.
     fn of_path(self, path: &str) -> Self {
-        if path.starts_with("/s/") { Self { memory: self.memory.of_strangers(), ..self } } else { self }
+        Self { memory: self.memory_of(is_by_link(path)), ..self }
     }
+
+    /// The memory that others wait for, for whom the client of a request hurries.
+    pub fn memory_of(&self, is_by_link: bool) -> Budget {
+        if is_by_link { self.memory.of_strangers() } else { self.memory.clone() }
+    }
+}
+
+/// Whether a request of this path is by the link of a share.
+pub fn is_by_link(path: &str) -> bool {
+    path.starts_with(SHARED)
 }
 
 /// A timer that runs while a client stalls.
@@ -329,8 +340,9 @@ mod tests {
         let mut waiting = Box::pin(strangers.take(1 << 20));
         assert!((&mut waiting).now_or_never().is_none());
         for (path, is_short) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {
-            let timeouts = Timeouts { limits: Limits::default(), memory: memory.clone() }.of_path(path);
-            assert_eq!(timeouts.memory.is_short(), is_short, "{path}");
+            let timeouts = Timeouts { limits: Limits::default(), memory: memory.clone() };
+            assert_eq!(timeouts.memory_of(is_by_link(path)).is_short(), is_short, "{path}");
+            assert_eq!(timeouts.of_path(path).memory.is_short(), is_short, "{path}");
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tower_service::Service;
 
-use super::body_timeout::{BodyCarrier, Timeouts, time_body};
+use super::body_timeout::{BodyCarrier, Timeouts, is_by_link, time_body};
 use super::connection_limit::ConnectionSlot;
 use super::final_response::FinalResponses;
 use super::framed_stream::{FramedStream, SharedFraming};
@@ -145,6 +145,7 @@ async fn handle(
     timeouts: Timeouts,
     guard: RequestGuard,
 ) -> Result<Response, Infallible> {
+    guard.0.set_by_link(is_by_link(request.uri().path()));
     let mut request = time_body(request, timeouts, || BodyCarrier::Connection(guard.0.clone()));
     if is_secure {
         request.extensions_mut().insert(Secure);

@@ -89,6 +89,8 @@ pub struct ConnectionSlot {
     ended: AtomicBool,
     /// The response under way ends where the connection ends (RFC 9112 section 6.3).
     close_delimited: AtomicBool,
+    /// The latest request is by the link of a share.
+    by_link: AtomicBool,
 }
 
 impl ConnectionLimit {
@@ -111,9 +113,19 @@ impl ConnectionLimit {
             .slots
             .insert(number, SlotState { address, phase, stalled: None, body_stalled: None, evicted: evicted.clone() });
         *table.of_address.entry(address).or_default() += 1;
-        let [handling, body_awaited, responding, ended, close_delimited] = <[AtomicBool; 5]>::default();
+        let [handling, body_awaited, responding, ended, close_delimited, by_link] = <[AtomicBool; 6]>::default();
         let slots = self.clone();
-        Some(ConnectionSlot { slots, number, evicted, handling, body_awaited, responding, ended, close_delimited })
+        Some(ConnectionSlot {
+            slots,
+            number,
+            evicted,
+            handling,
+            body_awaited,
+            responding,
+            ended,
+            close_delimited,
+            by_link,
+        })
     }
 
     /// Evicts one connection, of any address, to free its file descriptor. False if none can be evicted.
@@ -182,6 +194,15 @@ impl ConnectionSlot {
     /// The next response ends with the connection, as an HTTP/1.0 response without a length does.
     pub fn set_close_delimited(&self) {
         self.close_delimited.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets whether the request that begins is by the link of a share.
+    pub fn set_by_link(&self, is_by_link: bool) {
+        self.by_link.store(is_by_link, Ordering::Relaxed);
+    }
+
+    pub fn is_by_link(&self) -> bool {
+        self.by_link.load(Ordering::Relaxed)
     }
 
     pub fn is_close_delimited(&self) -> bool {

@@ -23,7 +23,7 @@ use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::body_timeout::{BodyCarrier, Timeouts, time_body};
+use super::body_timeout::{BodyCarrier, Timeouts, is_by_link, time_body};
 use super::connection::{App, ConnectionContext, HEAD_FIELDS, Secure, is_stalled};
 use super::final_response::TIMEOUT;
 use super::http2_body::{PIECE, SentBody};
@@ -144,6 +144,9 @@ async fn handle(
     // As the library does over HTTP/1.1.
     if request.headers().len() > HEAD_FIELDS {
         return Ok(send(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response()));
+    }
+    if let Some(stream) = &stream {
+        stream.set_by_link(is_by_link(request.uri().path()));
     }
     let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running));
     request.extensions_mut().insert(Secure);

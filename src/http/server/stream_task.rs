@@ -39,6 +39,8 @@ pub struct StreamState {
     sending: AtomicWaker,
     /// The library has taken a piece of the response: it asks for the next one when the client has read enough.
     waits_for_client: AtomicBool,
+    /// The request is by the link of a share.
+    by_link: AtomicBool,
 }
 
 /// Runs the streams of a connection as tasks.
@@ -138,7 +140,8 @@ impl<F> StreamTask<F> {
             return false;
         }
         let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
-        while let Poll::Ready(ended) = timer.poll_check(cx, &timeouts.memory) {
+        let memory = timeouts.memory_of(state.by_link.load(Ordering::Relaxed));
+        while let Poll::Ready(ended) = timer.poll_check(cx, &memory) {
             if ended {
                 tracing::debug!("a stream was reset: its client does not read");
                 return true;
@@ -152,6 +155,11 @@ impl<F> StreamTask<F> {
 }
 
 impl StreamState {
+    /// Sets whether the request is by the link of a share.
+    pub fn set_by_link(&self, is_by_link: bool) {
+        self.by_link.store(is_by_link, Ordering::Relaxed);
+    }
+
     /// The library takes a piece of this many bytes of the response.
     pub fn take_piece(&self, bytes: u64) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);

@@ -74,7 +74,8 @@ impl ClientSocket {
             slot.set_write_stalled(true);
             StallTimer::start(timeouts.limits.write_idle)
         });
-        while let Poll::Ready(ended) = stall.poll_check(cx, &timeouts.memory) {
+        let memory = timeouts.memory_of(slot.is_by_link());
+        while let Poll::Ready(ended) = stall.poll_check(cx, &memory) {
             // The system reports a socket as writable only when a third of its buffer is free, and the buffer may have
             // megabytes. But it accepts bytes as soon as the client has read some: so try to write.
             match rustix::io::write(&*stream, buf) {

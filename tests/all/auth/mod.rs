@@ -25,6 +25,7 @@ mod check;
 mod decide;
 mod drive_races;
 pub mod fixture;
+mod full_disk;
 mod grants;
 mod logins;
 mod quotas;
@@ -88,7 +89,7 @@ on_every_store! {
         no_session_is_made_for_an_old_password
         a_user_has_at_most_a_hundred_sessions_and_tokens
         of_many_tokens_at_once_a_hundred_are_made
-        a_token_makes_no_token_that_ends_after_it;
+        a_token_makes_no_token_and_no_share_that_ends_after_it;
     grants:
         a_grant_is_one_for_each_directory_and_giver
         an_index_entry_without_a_grant_shows_nothing

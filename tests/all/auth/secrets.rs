@@ -182,7 +182,7 @@ pub async fn of_many_tokens_at_once_a_hundred_are_made(world: World) {
     assert_eq!((made.iter().filter(|made| made.is_ok()).count(), made.iter().filter(refused).count()), (2, 2));
 }
 
-pub async fn a_token_makes_no_token_that_ends_after_it(world: World) {
+pub async fn a_token_makes_no_token_and_no_share_that_ends_after_it(world: World) {
     let admin = world.admin().await;
     let after = |ms: i64| Some(Timestamp::from_ms(now().ms() + ms));
     let maker = world.token(&admin, NewToken { expires: after(1_000), ..NewToken::default() }).await;
@@ -192,8 +192,15 @@ pub async fn a_token_makes_no_token_that_ends_after_it(world: World) {
     }
     let refused = world.auth.make_token(&maker, NewToken { expires: after(1_001), ..NewToken::default() }).await;
     assert!(matches!(refused, Err(AuthError::Outlives)), "{refused:?}");
+    world.mkdir("/d").await;
+    for (asked, expires) in [(None, after(1_000)), (Some(1_000), after(1_000)), (Some(10), after(10))] {
+        assert_eq!(world.share(&maker, "/d", (None, asked)).await.unwrap().expires, expires);
+    }
+    let refused = world.share(&maker, "/d", (None, Some(1_001))).await.map(|share| share.expires);
+    assert!(matches!(refused, Err(AuthError::Outlives)), "{refused:?}");
     // One that does not end, and a session, make others that do not.
     for maker in [world.token(&admin, NewToken::default()).await, admin] {
+        assert_eq!(world.share(&maker, "/d", (None, None)).await.unwrap().expires, None);
         assert_eq!(world.auth.make_token(&maker, NewToken::default()).await.unwrap().expires, None);
     }
 }
