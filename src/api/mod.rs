@@ -4,6 +4,7 @@
 //! - [`entry`]: the JSON of a file or directory, of a page of them, of a move or copy
 //! - [`problem`]: the JSON of an error, and the kinds of errors
 //! - [`unpack`]: the lines of the answer to a tar
+//! - [`shown`]: how texts of others are shown
 //! - [`digest`], [`etag`], [`path`]: the texts of headers and of request targets; [`header`]: names of headers
 
 pub mod account;
@@ -13,4 +14,5 @@ pub mod etag;
 pub mod header;
 pub mod path;
 pub mod problem;
+pub mod shown;
 pub mod unpack;

@@ -87,13 +87,13 @@ impl Auth {
         let share = Share { digest, target, mode, created, expires, password };
         let (this, owner, share) = (self, &owner, &share);
         let decide = |authority: Authority| async move {
-            let expires = expiry_by_token(expires, authority.token_expires())?;
-            let share = Share { expires, ..share.clone() };
             // Nothing can be added to a file.
             let is_possible = matches!((target, mode), (ShareTarget::Dir(_), _) | (_, ShareMode::Read { .. }));
             if !authority.may_share() || !is_possible {
                 return Err(AuthError::Forbidden);
             }
+            let expires = expiry_by_token(expires, authority.token_expires())?;
+            let share = Share { expires, ..share.clone() };
             let mut plan = Plan { prepare: share.put_index(owner), ..Plan::default() };
             for right in [Right::Share, share.right()] {
                 this.decide(&authority, chain, right).await?.guard(&mut plan);

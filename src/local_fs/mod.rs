@@ -14,8 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use icu_properties::CodePointSetData;
-use icu_properties::props::DefaultIgnorableCodePoint;
+use rowdrive::api::shown::is_hidden;
 use rowdrive::schema::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
@@ -192,16 +191,6 @@ pub fn printable(path: &Path) -> String {
         text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
     text
-}
-
-/// Whether a character breaks lines, or is not seen itself (Unicode, `Default_Ignorable_Code_Point`).
-fn is_hidden(c: char) -> bool {
-    let breaks = matches!(c, '\u{2028}' | '\u{2029}');
-    // Annotations of a text within it.
-    let annotates = matches!(c, '\u{fff9}'..='\u{fffb}');
-    // The joiners, and the choice of a coloured picture: words and pictures of families need them.
-    let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
-    breaks || annotates || (!joins && CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c))
 }
 
 /// Runs a blocking job on tokio's thread pool for blocking work.

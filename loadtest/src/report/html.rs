@@ -43,7 +43,7 @@ pub fn page(page: &Page, other: Option<&Page>) -> String {
 fn table(table: &Table) -> Markup {
     html! {
         @if table.is_shown() { h3 { (rich(&table.caption)) } }
-        @if !table.note.is_empty() { p.soft[!table.caption.is_empty()] { (rich(&table.note)) " " (table.bars) } }
+        @if !table.note.is_empty() { p.soft[!table.caption.is_empty()] { (rich(&table.note)) @if table.is_shown() { " " (table.bars) } } }
         @if table.is_shown() { (rows(table)) }
     }
 }

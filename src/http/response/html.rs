@@ -10,6 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use crate::api::shown::is_hidden;
+
 const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}\
     input,button{font:inherit}\
     ul{list-style:none;padding:0}li{display:flex;justify-content:space-between;gap:1em;overflow-wrap:anywhere}\
@@ -52,7 +54,8 @@ pub fn page(title: &str, body: &str, policy: HeaderValue) -> Response {
     (headers, html).into_response()
 }
 
-/// A text that is no markup, in an element or in an attribute with quotes.
+/// A text that is no markup, in an element or in an attribute with quotes; what hides, or turns what stands beside it, as
+/// `\u{202e}`.
 pub fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for char in text.chars() {
@@ -62,6 +65,7 @@ pub fn escaped(text: &str) -> String {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
+            hidden if is_hidden(hidden) => html.extend(hidden.escape_default()),
             other => html.push(other),
         }
     }
@@ -82,6 +86,7 @@ mod tests {
     #[test]
     fn names_are_no_markup() {
         assert_eq!(escaped("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
+        assert_eq!(escaped("\u{202e}gpj.exe \u{feff}\u{e4}"), "\\u{202e}gpj.exe \\u{feff}\u{e4}");
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn new_secret(after: &State, own: &Grantee, asker: &Asker<'_>, request: &Request
             Held { kind: SecretKind::Token, scope: *scope, target: None, expires: expires.or(asker.token_end) }
         }
         Asked::MakeShare(_, target, expires) => {
-            Held { kind: SecretKind::Share, scope: None, target: Some(*target), expires: *expires }
+            Held { kind: SecretKind::Share, scope: None, target: Some(*target), expires: expires.or(asker.token_end) }
         }
         // The server decides how long a session lasts.
         _ => after.accounts.get(own)?.secrets.get(&id).filter(|held| held.kind == SecretKind::Session)?.clone(),

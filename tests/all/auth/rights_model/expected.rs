@@ -80,7 +80,7 @@ pub fn expected(state: &State, now: Timestamp, request: &Request) -> Expected {
         Asked::AddUser(name, home, is_new) => add_user(&asker, name, home, *is_new),
         Asked::MakeSession => make_token(&asker, None),
         Asked::MakeToken(_, expires) => make_token(&asker, *expires),
-        Asked::MakeShare(place, ..) => make_share(&asker, place),
+        Asked::MakeShare(place, _, expires) => make_share(&asker, place, *expires),
         Asked::End(owner) => end(&asker, request.by.secret(), owner),
     }
 }
@@ -288,15 +288,20 @@ fn make_token(asker: &Asker<'_>, expires: Option<Timestamp>) -> Expected {
     if !asker.has_whole_account() {
         return Refused(Answer::Forbidden);
     }
-    match (expires, asker.token_end) {
-        (Some(expires), Some(end)) if expires > end => Gets(Answer::Conflict),
-        _ => Does,
-    }
+    if outlives(asker, expires) { Gets(Answer::Conflict) } else { Does }
 }
 
-fn make_share(asker: &Asker<'_>, place: &Place) -> Expected {
+/// Whether a secret would end after the token that it is made with.
+fn outlives(asker: &Asker<'_>, expires: Option<Timestamp>) -> bool {
+    expires.zip(asker.token_end).is_some_and(|(expires, end)| expires > end)
+}
+
+fn make_share(asker: &Asker<'_>, place: &Place, expires: Option<Timestamp>) -> Expected {
     if !asker.may_share() {
         return Refused(Answer::Forbidden);
+    }
+    if outlives(asker, expires) {
+        return Gets(Answer::Conflict);
     }
     if !is_at_its_path(asker.state, place) {
         return Stale;
