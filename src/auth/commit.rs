@@ -13,8 +13,8 @@ impl Auth {
     /// Reads and decides, commits the plan, and decides again if a check of the plan does not hold. Nothing is locked
     /// between the reads and the commit, so the checks must cover all that was read for the decision.
     ///
-    /// A refused plan may leave the rows that it prepares. The next attempt prepares the same ones, byte for byte, or they
-    /// are deleted: a cell of an index is never put again after it was deleted.
+    /// A refused plan may leave the rows that it prepares. The next attempt prepares the same ones, byte for byte, or
+    /// they are deleted: a cell of an index is never put again after it was deleted.
     ///
     /// Errors: those of `decide`, but after [`AuthError::Contended`] it decides again; [`AuthError::Contended`] after
     /// too many attempts. After an unknown outcome there is no other attempt, since the change may have happened.

@@ -1,5 +1,5 @@
-//! Seals the cursors of users and of shares. A page may end at a file that its user may not see, so a cursor must not show
-//! its position.
+//! Seals the cursors of users and of shares. A page may end at a file that its user may not see, so a cursor must not
+//! show its position.
 
 use super::Auth;
 use super::credential::Credential;

@@ -180,8 +180,8 @@ impl Auth {
         Ok(permission(rows, has_givers))
     }
 
-    /// The shortest chain of givers from the user to an admin, with what guards it, beside the user's own account. None if
-    /// there is no such chain. `depth`: the directory of the path on which he needs the right.
+    /// The shortest chain of givers from the user to an admin, with what guards it, beside the user's own account. None
+    /// if there is no such chain. `depth`: the directory of the path on which he needs the right.
     async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Step>> {
         let first = Step { name: asker.name.clone(), depth, rows: Vec::new(), givers: 0 };
         let mut open = VecDeque::from([first]);

@@ -1,4 +1,5 @@
-//! Why a request was not allowed, or a change of accounts did not happen. Each variant is named by what the caller can do.
+//! Why a request was not allowed, or a change of accounts did not happen. Each variant is named by what the caller can
+//! do.
 
 use crate::schema::ValueError;
 use crate::schema::secret::SecretKind;

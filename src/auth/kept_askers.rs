@@ -1,4 +1,5 @@
-//! Who has asked lately, with what was read of his account: as long as no write of that has begun, it is not read again.
+//! Who has asked lately, with what was read of his account: as long as no write of that has begun, it is not read
+//! again.
 //!
 //! A store that others write to beside this process does not know that, so nothing is kept of it.
 

@@ -12,13 +12,15 @@
 //! - `commit`: the retry loop of these changes; `guards`: checks of a plan that change nothing
 //! - [`password`], [`random`]: passwords and their hashes; random bytes
 //! - `open_share`: what a stranger may do by a share
-//! - `share_login`: the passwords of shares; `seal`: what clients keep for the server, `cursor_seal`: cursors among that
-//! - `verifier`: the passwords that clients send. `remembered`: those that were right within a minute; `slowdown`: wrong
-//!   ones, and `sender`: of whom; `hash_queue`: Argon2 a few at a time
+//! - `share_login`: the passwords of shares; `seal`: what clients keep for the server, `cursor_seal`: cursors among
+//!   that
+//! - `verifier`: the passwords that clients send. `remembered`: those that were right within a minute; `slowdown`:
+//!   wrong ones, and `sender`: of whom; `hash_queue`: Argon2 a few at a time
 //! - [`error`]: why something is not allowed
 //!
-//! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was decided:
-//! the stamps of the accounts, and the directories that the rights are bound to. `tests/model/rights.rs` is the model.
+//! A decision is made by reads at different instants. So it comes with checks, which guard the commit of what was
+//! decided: the stamps of the accounts, and the directories that the rights are bound to. `tests/model/rights.rs` is
+//! the model.
 //!
 //! The HTTP server asks it who has sent a request, and whether the route is for him; the drive, what he may do there.
 

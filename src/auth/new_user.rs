@@ -72,7 +72,8 @@ impl Auth {
         .await
     }
 
-    /// Hashes the password of a new user, if `by` may make him as things are now. Nobody makes the first user, an admin.
+    /// Hashes the password of a new user, if `by` may make him as things are now. Nobody makes the first user, an
+    /// admin.
     pub async fn prepare_user(&self, by: &Credential, new: NewUser) -> Result<PreparedUser> {
         let maker = self.maker(by).await?;
         let name = UserName::parse(&new.name)?;

@@ -76,7 +76,8 @@ pub fn check(password: &str) -> Result<()> {
     allowed(password).map(|_| ())
 }
 
-/// The password in the form that is hashed. No other one was ever set, and nobody can make the server hash a longer one.
+/// The password in the form that is hashed. No other one was ever set, and nobody can make the server hash a longer
+/// one.
 pub(super) fn allowed(password: &str) -> Result<String> {
     // Normalisation takes time with the length: at most 3 bytes become 1.
     if password.len() > 3 * LONGEST {

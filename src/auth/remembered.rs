@@ -1,10 +1,11 @@
 //! Right passwords are remembered for a minute: a client that sends one with each request is neither slowed nor costs a
 //! hash each time.
 //!
-//! What is kept is a hash of the password, the name and the address, and one of the stored hash that it matches, under a key
-//! that only this process knows: never the password. So another stored hash matches no more, and whether a password is
-//! remembered at all is known without a read of what is stored. A password is remembered for its address alone: from elsewhere nobody finds out whether a guess is right once he is slowed. At the same address he does, in the
-//! minute after its user has sent it; otherwise his wrong passwords would slow the right one.
+//! What is kept is a hash of the password, the name and the address, and one of the stored hash that it matches, under
+//! a key that only this process knows: never the password. So another stored hash matches no more, and whether a
+//! password is remembered at all is known without a read of what is stored. A password is remembered for its address
+//! alone: from elsewhere nobody finds out whether a guess is right once he is slowed. At the same address he does, in
+//! the minute after its user has sent it; otherwise his wrong passwords would slow the right one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

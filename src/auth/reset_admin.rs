@@ -40,7 +40,8 @@ impl Auth {
             finish.extend(self.secret_entries_of(&name, SecretKind::Token, None).await?);
             let mut changes = vec![stamp.next().put(), user.profile.put(), hash.put()];
             changes.extend([SESSION, TOKEN].map(|family| Change::DeleteFamily { family }));
-            let mut plan = Plan { finish, ..Plan::default() };
+            // Also on a full disk: it is the last way back in.
+            let mut plan = Plan { finish, reserve: true, ..Plan::default() };
             guards::add_all(&mut plan, [ConditionalRow { table: account::TABLE, row: key(&name), checks, changes }]);
             guards::add_all(&mut plan, self.count_admins(before, true).await?);
             Ok((plan, user))

@@ -1,7 +1,7 @@
 //! Seals what clients keep for the server: the positions of cursors, and that the password of a share was right.
 //!
-//! AES-256-GCM-SIV (RFC 8452) with a random nonce: one that comes twice by chance shows no more than that two texts of one
-//! context are equal. The key is made with the first user, and stays.
+//! AES-256-GCM-SIV (RFC 8452) with a random nonce: one that comes twice by chance shows no more than that two texts of
+//! one context are equal. The key is made with the first user, and stays.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,6 +1,6 @@
-//! How many sessions, tokens and shares a user has. With each new one those of its kind that have expired leave the store;
-//! if there are still too many, the session that was used least recently, or the shares that are used up. At a start all
-//! that have expired leave.
+//! How many sessions, tokens and shares a user has. With each new one those of its kind that have expired leave the
+//! store; if there are still too many, the session that was used least recently, or the shares that are used up. At a
+//! start all that have expired leave.
 
 use bytes::Bytes;
 
@@ -44,8 +44,8 @@ pub(super) struct StoredSecret {
 impl StoredSecret {
     /// Adds to a plan what deletes it.
     ///
-    /// No check guards it: a secret that has expired is never valid again, and one that leaves because there are too many may
-    /// leave with the other of two new ones. So two logins at once do not refuse each other.
+    /// No check guards it: a secret that has expired is never valid again, and one that leaves because there are too
+    /// many may leave with the other of two new ones. So two logins at once do not refuse each other.
     fn leave(self, plan: &mut Plan, changes: &mut Vec<Change>) -> Result<()> {
         plan.finish.extend(delete_index(&self.owner, &self.stored)?);
         changes.extend(self.owner.delete());
@@ -89,8 +89,8 @@ impl Auth {
         leaving.into_iter().take(LEAVING).try_for_each(|one| one.leave(plan, changes))
     }
 
-    /// All sessions, tokens or shares of a user, also those that have expired or are used up, and the family of his account
-    /// row in which they are.
+    /// All sessions, tokens or shares of a user, also those that have expired or are used up, and the family of his
+    /// account row in which they are.
     pub(super) async fn stored_secrets(&self, of: &UserName, kind: SecretKind) -> Result<(Row, Vec<StoredSecret>)> {
         let row = self.secret_row(of, kind).await?;
         let all = secrets_in(&row, of, (kind, (self.clock)()))?;

@@ -81,11 +81,11 @@ pub struct ListedSecret {
 }
 
 impl Auth {
-    /// Verifies a password that a client has sent from an address. An unknown name, a wrong password and a disabled user are
-    /// the same error, as late.
+    /// Verifies a password that a client has sent from an address. An unknown name, a wrong password and a disabled
+    /// user are the same error, as late.
     ///
-    /// Errors: [`AuthError::Unauthorized`]; [`AuthError::Slowed`] after too many wrong ones; [`PasswordError::Busy`] if too
-    /// many are sent.
+    /// Errors: [`AuthError::Unauthorized`]; [`AuthError::Slowed`] after too many wrong ones; [`PasswordError::Busy`] if
+    /// too many are sent.
     ///
     /// [`PasswordError::Busy`]: super::password::PasswordError::Busy
     pub async fn log_in(&self, name: &str, password: &str, address: IpAddr, now: Instant) -> Result<Credential> {
@@ -122,8 +122,8 @@ impl Auth {
 
     /// Makes a token. One that is made with a token expires no later than that.
     ///
-    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory; [`AuthError::Outlives`] to one that expires
-    /// earlier; [`AuthError::TooManyTokens`].
+    /// Errors: [`AuthError::Forbidden`] to a token that is for one directory; [`AuthError::Outlives`] to one that
+    /// expires earlier; [`AuthError::TooManyTokens`].
     pub async fn make_token(&self, by: &Credential, new: NewToken) -> Result<NewSecret> {
         let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::<20>()?));
         self.make_secret(by, SecretKind::Token, text, new).await
@@ -144,8 +144,8 @@ impl Auth {
                     SecretKind::Token => expiry_by_token(new.expires, authority.token_expires())?,
                 };
                 let NewToken { name, scope, .. } = new.clone();
-                // The stamp stays: only a change that revokes all secrets depends on a new one, and it checks which is the
-                // newest.
+                // The stamp stays: only a change that revokes all secrets depends on a new one, and it checks which is
+                // the newest.
                 let ConditionalRow { table, row, mut checks, .. } = authority.guard();
                 if kind == SecretKind::Token {
                     // IMPORTANT: before the tokens are counted.

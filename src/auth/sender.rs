@@ -18,8 +18,8 @@ pub struct Sender {
     pub net: ClientNet,
 }
 
-/// A name in its folded form: all spellings that look the same are one. A text that is no name is itself. Only the SHA-256
-/// is kept, so that a long text takes no memory.
+/// A name in its folded form: all spellings that look the same are one. A text that is no name is itself. Only the
+/// SHA-256 is kept, so that a long text takes no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SentName([u8; 32]);
 

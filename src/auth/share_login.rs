@@ -36,8 +36,8 @@ impl Auth {
     ///
     /// Wrong ones slow this share alone, and not its maker. They are verified as those of users are.
     ///
-    /// Errors: [`AuthError::Unauthorized`]; [`AuthError::Slowed`] after too many wrong ones; [`PasswordError::Busy`] if too
-    /// many are sent.
+    /// Errors: [`AuthError::Unauthorized`]; [`AuthError::Slowed`] after too many wrong ones; [`PasswordError::Busy`] if
+    /// too many are sent.
     ///
     /// [`PasswordError::Busy`]: super::password::PasswordError::Busy
     pub async fn log_in_by_share(

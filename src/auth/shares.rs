@@ -63,12 +63,13 @@ pub struct ListedShare {
 }
 
 impl Auth {
-    /// Makes a share. `chain`: the directories down to its target; of a file down to its parent. One that is made with a
-    /// token expires no later than that.
+    /// Makes a share. `chain`: the directories down to its target; of a file down to its parent. One that is made with
+    /// a token expires no later than that.
     ///
     /// Errors: [`AuthError::Contended`] if the directory is not at this path any more: read the path again.
-    /// [`AuthError::TooManyShares`]. [`AuthError::Outlives`] by a token that expires earlier. [`AuthError::Password`] if the password is not allowed.
-    /// [`AuthError::Forbidden`] to a user without the right to share there, or without what he shares.
+    /// [`AuthError::TooManyShares`]. [`AuthError::Outlives`] by a token that expires earlier. [`AuthError::Password`]
+    /// if the password is not allowed. [`AuthError::Forbidden`] to a user without the right to share there, or without
+    /// what he shares.
     pub async fn make_share(
         &self,
         by: &Credential,
@@ -152,8 +153,8 @@ impl Auth {
         Ok(found)
     }
 
-    /// The shares of a directory or file, whoever has made them. `chain`: the directories down to it; of a file down to its
-    /// parent.
+    /// The shares of a directory or file, whoever has made them. `chain`: the directories down to it; of a file down to
+    /// its parent.
     ///
     /// Errors: [`AuthError::Forbidden`] to a user without the right to share there.
     pub async fn shares_of(&self, by: &Credential, chain: &DirChain, target: ShareTarget) -> Result<Vec<ListedShare>> {

@@ -19,8 +19,8 @@ pub enum LimitOf {
     Share(SecretId),
 }
 
-/// A user with a quota and what he has created, or a share with its bytes and those that were uploaded by it: both at one
-/// instant.
+/// A user with a quota and what he has created, or a share with its bytes and those that were uploaded by it: both at
+/// one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limited {
     /// Whose sums these are.
@@ -32,7 +32,8 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Whether each of his sums that this adds to stays within the quota. `under_way`: what others of his are about to add.
+    /// Whether each of his sums that this adds to stays within the quota. `under_way`: what others of his are about to
+    /// add.
     pub fn fits(&self, under_way: Usage, more: Usage) -> bool {
         let Self { quota, usage, .. } = self;
         let fits = |parts: [i64; 2], more: i64, limit: Option<u64>| {
@@ -45,8 +46,8 @@ impl Limited {
 }
 
 impl Access {
-    /// What limits the files that he adds: by an upload share its bytes, and the quota of its maker; else his own quota.
-    /// Nothing of what has no limit.
+    /// What limits the files that he adds: by an upload share its bytes, and the quota of its maker; else his own
+    /// quota. Nothing of what has no limit.
     pub fn limits(&self) -> Vec<Limited> {
         let Some(authority) = self.authority() else { return Vec::new() };
         let share = authority.share().and_then(|open| {
@@ -60,11 +61,11 @@ impl Access {
         share.into_iter().chain(user).collect()
     }
 
-    /// Adds the usage of a change to its plan, within the quota of the user. A plan that would pass it is refused by a check
-    /// that [`is_quota`](crate::schema::usage::is_quota).
+    /// Adds the usage of a change to its plan, within the quota of the user. A plan that would pass it is refused by a
+    /// check that [`is_quota`](crate::schema::usage::is_quota).
     ///
-    /// IMPORTANT: after all other guarded rows of the plan. The check of the quota is the last one of the plan, so a refusal
-    /// by it means that all others hold: the change itself was right.
+    /// IMPORTANT: after all other guarded rows of the plan. The check of the quota is the last one of the plan, so a
+    /// refusal by it means that all others hold: the change itself was right.
     pub fn count(&self, plan: &mut Plan, change: &UsageChange) {
         let limited = self.authority().and_then(limited_user);
         let mut rows = change.rows(limited.as_ref().map(|(user, quota, _)| (user, *quota)));

@@ -133,7 +133,8 @@ impl Auth {
         let before = user.profile.is_enabled_admin();
         let user = User { profile: changed(user.profile, change), ..user };
         let mut changes = vec![stamp.next().put(), user.profile.put()];
-        let (mut plan, mut checks) = (Plan { reserve: takes_away(change), ..Plan::default() }, vec![stamp.check()]);
+        let (mut plan, mut checks) =
+            (Plan { reserve: takes_away(authority, change), ..Plan::default() }, vec![stamp.check()]);
         changes.extend(hash.map(PasswordHash::put));
         if hash.is_some() || change.disabled == Some(true) {
             checks.push(self.newest_secret(name).await?);
@@ -162,8 +163,8 @@ impl Auth {
 
     /// The check that no session and no token of a user is made from now on.
     ///
-    /// IMPORTANT: before the secrets are read that the change revokes. It deletes all by their family, but their index entries by
-    /// what was read: a login in between would leave its own.
+    /// IMPORTANT: before the secrets are read that the change revokes. It deletes all by their family, but their index
+    /// entries by what was read: a login in between would leave its own.
     pub(super) async fn newest_secret(&self, name: &UserName) -> Result<Check> {
         let cell = account::newest_column();
         let row = self.tables.get(account::TABLE, &key(name), &RowQuery::cells(vec![cell.clone()])).await?;
@@ -216,8 +217,8 @@ impl Auth {
         Ok(row.family(SESSION).map(|cell| Change::put(SESSION, cell.qualifier.clone(), cell.value.clone())).collect())
     }
 
-    /// Removes a user, with his secrets and all grants that he has. His files stay, and so does his row, as the creator of
-    /// them. Grants that he has given do not count any more.
+    /// Removes a user, with his secrets and all grants that he has. His files stay, and so does his row, as the creator
+    /// of them. Grants that he has given do not count any more.
     ///
     /// Errors: [`AuthError::LastAdmin`] if no admin would be left who can log in.
     pub async fn remove_user(&self, by: &Credential, name: &str) -> Result<()> {
@@ -321,12 +322,13 @@ fn may_change(authority: &Authority, name: &UserName, change: &UserChange) -> Re
     }
 }
 
-/// Whether a change of a user is possible on a full disk too: what ends rights or secrets, or bounds what he stores.
-fn takes_away(change: &UserChange) -> bool {
-    change.disabled == Some(true)
-        || change.admin == Some(false)
-        || change.password.is_some()
-        || change.quota != QuotaChange::default()
+/// Whether a change of a user is possible on a full disk too: an admin ends rights or secrets, or bounds what the user
+/// stores. What a user changes himself would fill the reserve in time.
+fn takes_away(by: &Authority, change: &UserChange) -> bool {
+    let QuotaChange { bytes, files } = change.quota;
+    let adds = change.disabled == Some(false) || change.admin == Some(true) || [bytes, files].contains(&Some(None));
+    let ends = change.disabled == Some(true) || change.admin == Some(false) || change.password.is_some();
+    by.is_admin_user() && !adds && (ends || change.quota != QuotaChange::default())
 }
 
 fn changed(profile: Profile, change: &UserChange) -> Profile {

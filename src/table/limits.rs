@@ -10,7 +10,8 @@ pub const CELL_BYTES: usize = 1 << 20;
 pub const PAGE_CELLS: usize = 10_001;
 /// Bytes of a plan.
 pub const PLAN_BYTES: usize = 4 << 20;
-/// Conditional rows of a plan: the 129 directories of the deepest path, one row more, and 20 accounts that guard a right.
+/// Conditional rows of a plan: the 129 directories of the deepest path, one row more, and 20 accounts that guard a
+/// right.
 pub const GUARDED_ROWS: usize = 150;
 /// Cells that a page query expects to stay unchanged.
 pub const UNCHANGED_CELLS: usize = 4;

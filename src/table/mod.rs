@@ -1,7 +1,8 @@
 //! Rows, families, qualifiers, cells and the plan, the only way to write: the contract of every engine.
 //!
-//! HBase promises one atomic row and nothing else. Some operations of a drive change several rows atomically: two to four,
-//! and one more for each directory that they make. This layer is the smallest contract that serves both. It does no IO.
+//! HBase promises one atomic row and nothing else. Some operations of a drive change several rows atomically: two to
+//! four, and one more for each directory that they make. This layer is the smallest contract that serves both. It does
+//! no IO.
 //!
 //! - [`row`]: reads: rows, cells, pages, and the queries for them
 //! - [`cursor`]: results larger than one page, read page by page

@@ -161,9 +161,9 @@ pub struct ConditionalRow {
 /// - `guarded`: all checks hold and all changes happen **atomically**, or none do: the commit point;
 /// - `finish`: clean-up that may happen later, or twice.
 ///
-/// An engine writes `prepare` before the commit point and `finish` after it; an embedded engine writes all
-/// three in one batch. A plan may name a row only once in all three parts together. A row of a table with immutable rows
-/// may be named more often, but each of its cells only once.
+/// An engine writes `prepare` before the commit point and `finish` after it; an embedded engine writes all three in one
+/// batch. A plan may name a row only once in all three parts together. A row of a table with immutable rows may be
+/// named more often, but each of its cells only once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Written before the commit point.
@@ -205,8 +205,8 @@ impl Plan {
         rows.chain(self.guarded.iter().map(|g| g.changes.len())).sum()
     }
 
-    /// Whether an engine must refuse it when the disk is full: it stores something new, and may not use the reserve for that. Puts in
-    /// `finish` do not count: they record clean-up, which frees space.
+    /// Whether an engine must refuse it when the disk is full: it stores something new, and may not use the reserve for
+    /// that. Puts in `finish` do not count: they record clean-up, which frees space.
     pub fn needs_space(&self) -> bool {
         let prepared = self.prepare.iter().flat_map(|r| &r.changes);
         !self.reserve && prepared.chain(self.guarded.iter().flat_map(|g| &g.changes)).any(Change::is_put)

@@ -57,8 +57,8 @@ impl RowQuery {
     }
 }
 
-/// Whether what was read is still what the store has, whenever that is asked: false if a write of it has begun since then,
-/// and sometimes without one. An engine that is not the only one to write cannot know it.
+/// Whether what was read is still what the store has, whenever that is asked: false if a write of it has begun since
+/// then, and sometimes without one. An engine that is not the only one to write cannot know it.
 #[derive(Clone)]
 pub struct Unchanged(Arc<dyn Fn() -> bool + Send + Sync>);
 

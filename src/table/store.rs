@@ -93,10 +93,10 @@ pub trait Store: Send + Sync + 'static {
     /// rows may be read at different instants. A caller resumes by key.
     fn scan<'a>(&'a self, query: &'a ScanQuery) -> BoxFuture<'a, Result<Vec<(RowKey, Row)>>>;
 
-    /// Whether the store is *atomic*: a plan changes all its rows at one instant, those that it prepares and finishes too;
-    /// a refused plan changes none; and a scan reads all its rows at one instant. A store need not be atomic: HBase is
-    /// not. Code that relies on it needs a second way for those stores, and a store that wraps another one has to pass
-    /// its answer on.
+    /// Whether the store is *atomic*: a plan changes all its rows at one instant, those that it prepares and finishes
+    /// too; a refused plan changes none; and a scan reads all its rows at one instant. A store need not be atomic:
+    /// HBase is not. Code that relies on it needs a second way for those stores, and a store that wraps another one has
+    /// to pass its answer on.
     fn is_atomic(&self) -> bool {
         false
     }
@@ -118,8 +118,8 @@ pub trait Store: Send + Sync + 'static {
         self.writable()
     }
 
-    /// Whether there is disk space for a plan that [needs it](Plan::needs_space), and for this many bytes besides; frees
-    /// space as [`commit`](Self::commit) does.
+    /// Whether there is disk space for a plan that [needs it](Plan::needs_space), and for this many bytes besides;
+    /// frees space as [`commit`](Self::commit) does.
     ///
     /// Errors: [`StoreError::Full`] if there is not, and those of [`writable`](Self::writable).
     fn has_space_for(&self, _bytes: u64) -> BoxFuture<'_, Result<()>> {

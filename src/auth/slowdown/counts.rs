@@ -1,12 +1,12 @@
 //! When wrong passwords came, for each name or address, in bounded memory.
 //!
-//! Each key has the times of its newest wrong passwords. If the table is full, the key with the fewest is dropped, and its
-//! times are merged into those of *others*, with which each new key begins.
+//! Each key has the times of its newest wrong passwords. If the table is full, the key with the fewest is dropped, and
+//! its times are merged into those of *others*, with which each new key begins.
 //!
 //! - No count is forgotten: a key that comes back begins with at least what it had.
-//! - A flood of keys does not refuse new ones: others have one more only after every key of a full table has one more. So
-//!   it takes as many wrong passwords as the table has keys, for each one that new keys begin with. Tests compare both
-//!   with a list of all.
+//! - A flood of keys does not refuse new ones: others have one more only after every key of a full table has one more.
+//!   So it takes as many wrong passwords as the table has keys, for each one that new keys begin with. Tests compare
+//!   both with a list of all.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

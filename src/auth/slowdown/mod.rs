@@ -2,13 +2,13 @@
 //! address, 100 an hour of a name. Names without a user count as well.
 //!
 //! The last two spare a name at an address from which it was right within a day. So nobody locks a user out of where he
-//! usually works: neither by guesses of his name from elsewhere, nor by guesses of other names at his address. And nobody
-//! gets more guesses by it:
+//! usually works: neither by guesses of his name from elsewhere, nor by guesses of other names at his address. And
+//! nobody gets more guesses by it:
 //!
 //! - A right password spares its own name at its own address, and takes no wrong one back. Who has an account gets no
 //!   guesses of other names by it.
-//! - What is spared is counted all the same, and the first rule holds. So only who shares an address with a user has more
-//!   guesses of his name than 100 an hour: 10 a minute.
+//! - What is spared is counted all the same, and the first rule holds. So only who shares an address with a user has
+//!   more guesses of his name than 100 an hour: 10 a minute.
 //!
 //! IMPORTANT: a password counts as wrong before it is verified, until it turns out to be right. Otherwise many that are
 //! sent at once would all be verified.
@@ -38,8 +38,8 @@ struct Rules {
     name: Rate,
     /// Milliseconds for which a right password spares its name at its address.
     spared: u64,
-    /// Senders, addresses and names in the tables. A full one refuses new keys after `most` wrong passwords for each that it
-    /// holds: 400,000 in an hour for names. Argon2 verifies a quarter of that at most.
+    /// Senders, addresses and names in the tables. A full one refuses new keys after `most` wrong passwords for each
+    /// that it holds: 400,000 in an hour for names. Argon2 verifies a quarter of that at most.
     keys: [usize; 3],
 }
 
@@ -101,8 +101,8 @@ impl Slowdown {
         Self(Arc::new(Inner { start: Instant::now(), counted: Mutex::new(counted) }))
     }
 
-    /// Counts a password as wrong before it is verified. If there were too many already: how long its sender has to wait,
-    /// in whole seconds; then nothing is counted.
+    /// Counts a password as wrong before it is verified. If there were too many already: how long its sender has to
+    /// wait, in whole seconds; then nothing is counted.
     pub fn begin(&self, sender: Sender, now: Instant) -> Result<Pending, Duration> {
         let mut counted = self.counted();
         let now = self.pass(&mut counted, now);

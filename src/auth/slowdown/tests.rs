@@ -183,8 +183,8 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// For each rule that holds for a sender `now`: how many were sent in two windows by all senders, how many of his count
-    /// `at` a time, the rate, and the keys of the table.
+    /// For each rule that holds for a sender `now`: how many were sent in two windows by all senders, how many of his
+    /// count `at` a time, the rate, and the keys of the table.
     fn counts(&self, name: u32, net: u32, now: u64, at: u64, rules: &Rules) -> Vec<(usize, usize, Rate, usize)> {
         let is_spared = self.right.iter().any(|(n, a, time)| (*n, *a) == (name, net) && now - time < rules.spared);
         let of_sender = |n: u32, a: u32| (n, a) == (name, net);

@@ -13,8 +13,9 @@ use crate::table::{RowKey, RowQuery};
 
 /// The directories of a path that exist, from the root down. The last name of the path may be one of a file.
 ///
-/// Each row is read at its own instant, so directories that move meanwhile may make a chain that there never was. A decision
-/// on it is guarded by the checks of its [permission](crate::auth::Permission), or holds only if the epoch is unchanged.
+/// Each row is read at its own instant, so directories that move meanwhile may make a chain that there never was. A
+/// decision on it is guarded by the checks of its [permission](crate::auth::Permission), or holds only if the epoch is
+/// unchanged.
 pub async fn dir_chain(ns: &Namespace, path: &DrivePath) -> Result<DirChain> {
     // IMPORTANT: before the reads.
     let epoch = ns.live_dirs.now();

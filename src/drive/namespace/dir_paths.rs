@@ -1,4 +1,5 @@
-//! Path lookup: from a directory's id to its path, along the rows of the `dirid` table up to the root. Paths are cached.
+//! Path lookup: from a directory's id to its path, along the rows of the `dirid` table up to the root. Paths are
+//! cached.
 //!
 //! The rows of a path are read at different instants, so a path alone proves nothing: a directory may have moved
 //! between two of the reads. Two things prove it, [`MoveEpoch`] and a second equal [`DirPath`].
@@ -97,8 +98,8 @@ impl MoveEpoch {
         outcome
     }
 
-    /// As [`counted`](Self::counted), but a plan that was refused changes no epoch: reads are as valid as if it had never
-    /// begun. More moves have begun than ended while one is running that may happen, and only then.
+    /// As [`counted`](Self::counted), but a plan that was refused changes no epoch: reads are as valid as if it had
+    /// never begun. More moves have begun than ended while one is running that may happen, and only then.
     pub async fn counted_if_committed(
         &self,
         commit: impl Future<Output = StoreResult<Outcome>>,

@@ -1,9 +1,9 @@
 //! The directories of paths, with their ids, until a directory is moved or removed: rights are decided on them at each
 //! request.
 //!
-//! As [`live_dirs`](super::live_dirs): an epoch that is the same after the reads as before them proves that no directory has
-//! left its path in between, so each directory of the chain was at its path all the time. While it stays the same, that is
-//! so.
+//! As [`live_dirs`](super::live_dirs): an epoch that is the same after the reads as before them proves that no
+//! directory has left its path in between, so each directory of the chain was at its path all the time. While it stays
+//! the same, that is so.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 

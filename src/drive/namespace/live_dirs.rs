@@ -1,15 +1,18 @@
 //! Directories that were found live, by their paths. Until one is moved or removed, a reader of such a directory reads
 //! neither its id nor its lock again.
 //!
-//! The steps of a reader: it takes the epoch of the directory ([`LiveDirs::since`]), reads the children, and asks whether
-//! the epoch has changed since ([`LiveDirs::unchanged_since`]). If not, no directory was removed, and no subtree operation
-//! was committed, between the read that found the directory live and this question. Nothing else ends the life of a
-//! directory, and a path gets another directory only after that. So the directory was live when its children were read.
+//! The steps of a reader: it takes the epoch of the directory ([`LiveDirs::since`]), reads the children, and asks
+//! whether the epoch has changed since ([`LiveDirs::unchanged_since`]). If not, no directory was removed, and no
+//! subtree operation was committed, between the read that found the directory live and this question. Nothing else ends
+//! the life of a directory, and a path gets another directory only after that. So the directory was live when its
+//! children were read.
 //!
-//! The epochs are of this process: as the cache of paths, this is for a store whose directories no other process changes.
+//! The epochs are of this process: as the cache of paths, this is for a store whose directories no other process
+//! changes.
 //!
-//! The rows of a subtree operation need no further care. A locked source is live until the commit of its operation, which
-//! changes the epoch. A copy is absent until then, and its path was free: so no earlier directory of this path is known.
+//! The rows of a subtree operation need no further care. A locked source is live until the commit of its operation,
+//! which changes the epoch. A copy is absent until then, and its path was free: so no earlier directory of this path is
+//! known.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

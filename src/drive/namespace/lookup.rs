@@ -1,5 +1,5 @@
-//! The lookup of one name in a directory row, by one `get`: both entries of the name, and whether the directory is live,
-//! are read at one instant.
+//! The lookup of one name in a directory row, by one `get`: both entries of the name, and whether the directory is
+//! live, are read at one instant.
 
 use bytes::Bytes;
 
@@ -25,8 +25,8 @@ impl LiveDir {
     }
 
     /// The checks that this path still has this directory, and that no subtree operation has locked it. The id matters:
-    /// another directory may have this path by now. The lock matters: the subtree operation has listed the children, and
-    /// would neither move nor delete a child that is made later.
+    /// another directory may have this path by now. The lock matters: the subtree operation has listed the children,
+    /// and would neither move nor delete a child that is made later.
     pub fn checks(&self) -> Vec<Check> {
         vec![Check::Equals(dir::id_column(), self.stored.clone()), Check::Absent(dir::lock_column())]
     }

@@ -114,8 +114,8 @@ impl ResolvedParent {
         self.missing.iter().for_each(|new| usage.add_directory(&new.entry.creator));
     }
 
-    /// Adds to the plan: the missing directories, each under the check that its row is absent, and in the last directory
-    /// of the path the changes `last` under the checks `last_checks`.
+    /// Adds to the plan: the missing directories, each under the check that its row is absent, and in the last
+    /// directory of the path the changes `last` under the checks `last_checks`.
     ///
     /// All rows are guarded, so that readers see either the whole new path with its file, or nothing of it.
     pub fn add_to(&self, plan: &mut Plan, last_checks: Vec<Check>, last: Vec<Change>) {

@@ -36,7 +36,8 @@ impl SubtreeFiles {
 
     /// Reads some more rows, or at most so many files of a directory. None at the end.
     ///
-    /// The position changes only after a read: if that fails, or if the caller leaves meanwhile, the next call repeats it.
+    /// The position changes only after a read: if that fails, or if the caller leaves meanwhile, the next call repeats
+    /// it.
     pub async fn next(&mut self, ns: &Namespace, most: usize) -> Result<Option<FilesRead>> {
         let Some((directory, after)) = self.unread.front() else {
             let Some(rows) = self.rows.next(ns).await? else { return Ok(None) };

@@ -8,14 +8,15 @@
 //! | committed | absent | live, as a second read finds it |
 //! | no record | live, if a second read finds the same lock | absent, likewise |
 //!
-//! The order is row, then record. The commit of the record is the instant of the operation, for all its rows at once. An
-//! older read of the record could still say *prepared* after the commit: the reader would find the directory at its old
-//! path although the move is answered.
+//! The order is row, then record. The commit of the record is the instant of the operation, for all its rows at once.
+//! An older read of the record could still say *prepared* after the commit: the reader would find the directory at its
+//! old path although the move is answered.
 //!
 //! Two cases need the row again, since the row and its lock may have changed between the two reads:
 //!
 //! - A copy of a committed operation: the first read may have found it half copied, before the commit.
-//! - No record: the operation was aborted, or its finish is complete. A changed lock means that the row is decided again.
+//! - No record: the operation was aborted, or its finish is complete. A changed lock means that the row is decided
+//!   again.
 
 use std::future::Future;
 

@@ -1,13 +1,14 @@
 //! Rows that are read again and again, kept in memory: such a read is a look-up, and no search of the database.
 //!
-//! What is kept is as the database has it, since this process alone writes it: it holds the lock of the folder. Each cell of the families that are kept has
-//! a *version*, shared with other cells of the same hash: odd while a write of it is under way, and a higher one after it.
-//! A family has two: one of all writes of its cells, and one of the writes that empty it.
+//! What is kept is as the database has it, since this process alone writes it: it holds the lock of the folder. Each
+//! cell of the families that are kept has a *version*, shared with other cells of the same hash: odd while a write of
+//! it is under way, and a higher one after it. A family has two: one of all writes of its cells, and one of the writes
+//! that empty it.
 //!
 //! - A read takes the versions of all that it asks for, reads the database, and keeps both.
 //! - A write makes the versions of what it changes odd before a reader can see it, and even again after that.
-//! - A later read returns what is kept, if all versions are the same still: then no write of it has begun before the first
-//!   of them was compared. Versions only grow, so what was written once is never taken for unchanged again.
+//! - A later read returns what is kept, if all versions are the same still: then no write of it has begun before the
+//!   first of them was compared. Versions only grow, so what was written once is never taken for unchanged again.
 //!
 //! A write that fails leaves its versions odd: what it is of is read from the database until the next write of it.
 

@@ -1,5 +1,5 @@
-//! The streams of an HTTP/2 connection as tasks. A task ends when the last byte of its response is handed to the socket,
-//! or when its client reads nothing of the response for too long: then its stream is reset.
+//! The streams of an HTTP/2 connection as tasks. A task ends when the last byte of its response is handed to the
+//! socket, or when its client reads nothing of the response for too long: then its stream is reset.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

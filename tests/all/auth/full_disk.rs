@@ -7,7 +7,7 @@ use rowdrive::engines::memory::Memory;
 use rowdrive::schema::rights::Right::{Read, Write};
 use rowdrive::table::StoreError;
 
-use super::fixture::{PASSWORD, World, grantee, log_in, new_user, rights, user};
+use super::fixture::{PASSWORD, World, grantee, log_in, new_user, old_password, rights, user};
 use crate::stepwise::Stepwise;
 
 fn is_full<T>(result: Result<T, AuthError>) -> bool {
@@ -43,7 +43,11 @@ async fn on_a_full_disk_users_are_stopped_and_nothing_is_made() {
     auth.delete_grant(&admin, &chain, &grantee("tom")).await.unwrap();
     assert!(!world.may(&tom, "/d", Read).await);
     let quota = UserChange { quota: QuotaChange { bytes: Some(Some(1)), files: None }, ..none.clone() };
+    assert!(is_full(auth.change_user(&admin, "tom", UserChange { admin: Some(true), ..quota.clone() }).await));
     auth.change_user(&admin, "tom", quota).await.unwrap();
+    let own = Some("my own horse".to_owned());
+    let own = UserChange { password: own, old_password: Some(old_password(PASSWORD)), ..none.clone() };
+    assert!(is_full(auth.change_user(&tom, "tom", own).await), "again and again it would fill the reserve");
     auth.revoke_sessions(&admin, &user("tom")).await.unwrap();
     assert!(!world.is_valid(&tom).await);
     assert!(is_full(auth.revoke_sessions(&admin, &user("tom")).await), "there is none");
@@ -53,6 +57,7 @@ async fn on_a_full_disk_users_are_stopped_and_nothing_is_made() {
     auth.change_user(&admin, "tom", UserChange { disabled: Some(true), ..none.clone() }).await.unwrap();
     assert!(is_full(auth.change_user(&admin, "tom", UserChange { disabled: Some(false), ..none }).await));
     auth.remove_user(&admin, "max").await.unwrap();
+    auth.reset_admin("tom", PASSWORD).await.unwrap();
     store.full_from(None);
     world.user(&admin, "eva").await;
 }
