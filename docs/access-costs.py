@@ -7,8 +7,9 @@
 It starts `rowdrive serve` on loopback and sends requests with wrk. Each result is a line of JSON on standard output.
 
 `costs` compares a drive without users, and one with a user who may read and write everything by a grant, and whose
-requests send a token or a password: requests per second of stat, list, upload and time page, in turns. `guesses` sends wrong passwords of many names from one address, while a user
-works from the same one, with a password and with a token: his latencies, beside those of a quiet time.
+requests send a token or a password: requests per second of stat, list, upload and time page, in turns. `guesses` sends
+wrong passwords of many names from one address, while a user works from the same one, with a password and with a token:
+his latencies, beside those of a quiet time.
 """
 
 import argparse

@@ -3,23 +3,13 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use super::rights::RightJson;
+
 /// The largest body of a request.
 pub const BODY_BYTES: u64 = 16 << 10;
 
 /// Where the home of a new user is made, unless told otherwise: below this directory, by his name.
 pub const HOMES: &str = "/home";
-
-/// A right. `write` and `share` include `read`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RightJson {
-    /// To see and download what is there.
-    Read,
-    /// To add, replace, move and delete what is in it.
-    Write,
-    /// To give rights to other users, and to make shares.
-    Share,
-}
 
 /// A member that is absent, and not null, is none. To be used with `default`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {

@@ -4,6 +4,7 @@
 //! - [`entry`]: the JSON of a file or directory, of a page of them, of a move or copy
 //! - [`problem`]: the JSON of an error, and the kinds of errors
 //! - [`unpack`]: the lines of the answer to a tar
+//! - [`rights`]: the JSON of rights, and their words
 //! - [`shown`]: how texts of others are shown
 //! - [`digest`], [`etag`], [`path`]: the texts of headers and of request targets; [`header`]: names of headers
 
@@ -14,5 +15,6 @@ pub mod etag;
 pub mod header;
 pub mod path;
 pub mod problem;
+pub mod rights;
 pub mod shown;
 pub mod unpack;

@@ -18,6 +18,8 @@ const ASKERS: usize = 512;
 /// How many grants of all of them: some hundred bytes each.
 const GRANTS: u64 = 8 << 10;
 
+/// The hasher has fixed keys, so that a seeded run keeps the same ones each time. Digests and hashes of passwords are
+/// random, so no client can choose ones that collide.
 pub(super) struct KeptAskers(Cache<Proof, Arc<Asker>, GrantWeighter, BuildHasherDefault<DefaultHasher>>);
 
 #[derive(Clone)]

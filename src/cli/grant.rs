@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
-use rowdrive::api::account::{GrantJson, GrantRequest, GrantsJson, RightJson};
+use rowdrive::api::account::{GrantJson, GrantRequest, GrantsJson};
 use rowdrive::api::path;
+use rowdrive::api::rights::{RightJson, in_words};
 
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, Result, of_user};
@@ -83,16 +84,6 @@ impl RightArg {
             Self::Share => RightJson::Share,
         }
     }
-}
-
-/// Rights, as `read,write`.
-pub fn in_words(rights: &[RightJson]) -> String {
-    let word = |right: &RightJson| match right {
-        RightJson::Read => "read",
-        RightJson::Write => "write",
-        RightJson::Share => "share",
-    };
-    rights.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
 impl GrantArgs {

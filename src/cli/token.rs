@@ -9,8 +9,9 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 use rowdrive::api::account::{TokenJson, TokenRequest, TokensJson};
 use rowdrive::api::path;
+use rowdrive::api::rights::in_words;
 
-use super::grant::{RightArg, in_words};
+use super::grant::RightArg;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, RequestError, Result, of_user};
 use super::secret_arg::SecretArg;

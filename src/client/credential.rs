@@ -118,9 +118,13 @@ fn secret_from(path: &Path) -> Result<Option<String>> {
 
 /// Whether what is sent to a server stays on this machine, or is encrypted.
 pub(super) fn is_private(server: &Url) -> bool {
+    server.scheme() == "https" || is_loopback(server)
+}
+
+/// Whether only this machine reaches a server of this address.
+pub(super) fn is_loopback(server: &Url) -> bool {
     let host = server.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let is_loopback = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-    server.scheme() == "https" || is_loopback
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub mod stats;
 mod trust;
 
 use std::error::Error;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ use rowdrive::api::problem::ProblemKind;
 use rowdrive::schema::DrivePath;
 use serde::de::DeserializeOwned;
 
-use credential::{Credential, CredentialError, is_private};
+use credential::{Credential, CredentialError, is_loopback, is_private};
 pub use problem::ServerProblem;
 
 /// How long a server may send nothing after it has received the whole request.
@@ -145,9 +144,7 @@ impl DriveClient {
 
     /// Whether the server is named by an address that only this machine reaches.
     pub fn is_of_this_machine(&self) -> bool {
-        let host = Url::parse(&self.display_url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let host = host.as_deref().unwrap_or_default().trim_matches(['[', ']']);
-        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        Url::parse(&self.display_url).is_ok_and(|server| is_loopback(&server))
     }
 
     /// A request to a resource as a whole, such as [`path::MOVE`].

@@ -79,7 +79,6 @@ use gc::ContentGc;
 use metrics::DriveMetrics;
 use namespace::Namespace;
 use namespace::dir_paths::DirPathCache;
-use namespace::known_chains::KnownChains;
 use namespace::live_dirs::LiveDirs;
 use query::source::QuerySource;
 use recovery::Recovery;
@@ -169,7 +168,6 @@ impl Drive {
             tables: tables.clone(),
             dir_paths: Arc::new(dir_paths),
             live_dirs: Arc::new(live_dirs),
-            known_chains: Arc::new(KnownChains::new(settings.paths_bytes() / 32)),
             limits: settings.limits,
         };
         let recovery = Recovery {

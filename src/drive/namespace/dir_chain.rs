@@ -19,26 +19,24 @@ use crate::table::{RowKey, RowQuery};
 pub async fn dir_chain(ns: &Namespace, path: &DrivePath) -> Result<DirChain> {
     // IMPORTANT: before the reads.
     let epoch = ns.live_dirs.now();
-    let known = |path: &DrivePath| ns.known_chains.find(path, &ns.live_dirs);
-    if let Some(chain) = known(path) {
+    if let Some(chain) = ns.live_dirs.chain(path) {
         return Ok(chain);
     }
-    let above = path.split().and_then(|(parent, _)| known(&parent));
+    let above = path.split().and_then(|(parent, _)| ns.live_dirs.chain(&parent));
     let mut chain = above.unwrap_or_else(DirChain::root);
+    let known = chain.depth();
     let mut paths: Vec<DrivePath> = Vec::new();
-    for name in path.names().skip(chain.depth()) {
+    for name in path.names().skip(known) {
         let above = paths.last().or(chain.last().map(|(path, _)| path)).unwrap_or(path);
         paths.push(above.join(&name)?);
     }
     let queries: Vec<_> = paths.iter().map(query).collect();
-    let mut is_longer = false;
     for (path, row) in paths.into_iter().zip(visibility::rows(ns, &queries).await?) {
         let Some(live) = LiveDir::from_row(&row)? else { break };
         chain.push(path, live.id);
-        is_longer = true;
     }
-    if is_longer {
-        ns.known_chains.keep(&chain, epoch, &ns.live_dirs);
+    if chain.depth() > known {
+        ns.live_dirs.found_chain(&chain, epoch);
     }
     Ok(chain)
 }

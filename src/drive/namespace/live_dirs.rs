@@ -1,5 +1,6 @@
 //! Directories that were found live, by their paths. Until one is moved or removed, a reader of such a directory reads
-//! neither its id nor its lock again.
+//! neither its id nor its lock again. The ids of all directories of a path are remembered too, since rights are decided
+//! on them: what follows holds for each of them.
 //!
 //! The steps of a reader: it takes the epoch of the directory ([`LiveDirs::since`]), reads the children, and asks
 //! whether the epoch has changed since ([`LiveDirs::unchanged_since`]). If not, no directory was removed, and no
@@ -18,26 +19,38 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::dir_paths::MoveEpoch;
+use crate::auth::DirChain;
 use crate::schema::DrivePath;
 
 /// Bytes of the longest path that is remembered.
 const LONGEST: usize = 512;
 /// About how many bytes of memory a remembered path takes.
 const USUAL: usize = 128;
+/// Bytes of the longest chain that is remembered, and about how many one takes.
+const LONGEST_CHAIN: usize = 2_048;
+const USUAL_CHAIN: usize = 512;
+/// About how many bytes of memory a directory of a chain takes beside its path.
+const CHAIN_DIR: usize = 48;
 
 /// Directories that were found live.
 pub struct LiveDirs {
-    /// Each path has one slot, by its hash, and replaces what is there: so no choice of paths makes it slow or large.
-    slots: Vec<Mutex<Option<FoundLive>>>,
+    live: Slots<()>,
+    /// The directories of the paths, with their ids: each of them was at its path.
+    chains: Slots<DirChain>,
     /// The epoch of subtree operations.
     moves: Arc<MoveEpoch>,
     /// The epoch of removals of empty directories.
     pub removals: Arc<MoveEpoch>,
 }
 
-struct FoundLive {
+/// What was found at paths. Each path has one slot, by its hash, and replaces what is there: so no choice of paths
+/// makes it slow or large.
+struct Slots<T>(Vec<Mutex<Option<Found<T>>>>);
+
+struct Found<T> {
     path: Box<str>,
     since: LiveEpoch,
+    what: T,
 }
 
 /// The epochs of subtree operations and of removals.
@@ -55,10 +68,9 @@ impl LiveEpoch {
 }
 
 impl LiveDirs {
-    /// Remembers directories of about so many bytes in all.
+    /// Remembers directories of about so many bytes in all, and chains of as many.
     pub fn new(moves: Arc<MoveEpoch>, removals: Arc<MoveEpoch>, bytes: usize) -> Self {
-        let slots = (0..(bytes / USUAL).max(1)).map(|_| Mutex::default()).collect();
-        Self { slots, moves, removals }
+        Self { live: Slots::new(bytes / USUAL), chains: Slots::new(bytes / USUAL_CHAIN), moves, removals }
     }
 
     /// The present epoch. Read it before the rows of a directory.
@@ -73,26 +85,54 @@ impl LiveDirs {
 
     /// The epoch since which the directory at this path is known to be live.
     pub fn since(&self, path: &DrivePath) -> Option<LiveEpoch> {
-        let slot = self.slot(path)?;
-        let found = slot.as_ref().filter(|found| *found.path == *path.as_str())?;
-        Some(found.since).filter(|since| self.unchanged_since(*since))
+        self.live.find(path, |found| found.since).filter(|since| self.unchanged_since(*since))
     }
 
     /// Remembers that a directory is live at this path, as reads after this epoch have found.
     pub fn found(&self, path: &DrivePath, epoch: LiveEpoch) {
-        if path.as_str().len() <= LONGEST
-            && self.unchanged_since(epoch)
-            && let Some(mut slot) = self.slot(path)
-        {
-            *slot = Some(FoundLive { path: path.as_str().into(), since: epoch });
+        if path.as_str().len() <= LONGEST && self.unchanged_since(epoch) {
+            self.live.put(path, epoch, ());
         }
     }
 
-    fn slot(&self, path: &DrivePath) -> Option<MutexGuard<'_, Option<FoundLive>>> {
+    /// The directories down to the one at this path, if they are known.
+    pub fn chain(&self, path: &DrivePath) -> Option<DirChain> {
+        let (since, chain) = self.chains.find(path, |found| (found.since, found.what.clone()))?;
+        self.unchanged_since(since).then_some(chain)
+    }
+
+    /// Remembers these directories, as reads after this epoch have found them.
+    pub fn found_chain(&self, chain: &DirChain, epoch: LiveEpoch) {
+        let bytes: usize = chain.dirs().map(|(path, _)| CHAIN_DIR + path.as_str().len()).sum();
+        if let Some((path, _)) = chain.last().filter(|_| bytes <= LONGEST_CHAIN)
+            && self.unchanged_since(epoch)
+        {
+            self.chains.put(path, epoch, chain.clone());
+        }
+    }
+}
+
+impl<T> Slots<T> {
+    fn new(slots: usize) -> Self {
+        Self((0..slots.max(1)).map(|_| Mutex::default()).collect())
+    }
+
+    fn find<R>(&self, path: &DrivePath, get: impl FnOnce(&Found<T>) -> R) -> Option<R> {
+        let slot = self.slot(path)?;
+        slot.as_ref().filter(|found| *found.path == *path.as_str()).map(get)
+    }
+
+    fn put(&self, path: &DrivePath, since: LiveEpoch, what: T) {
+        if let Some(mut slot) = self.slot(path) {
+            *slot = Some(Found { path: path.as_str().into(), since, what });
+        }
+    }
+
+    fn slot(&self, path: &DrivePath) -> Option<MutexGuard<'_, Option<Found<T>>>> {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
-        let at = hasher.finish() % self.slots.len() as u64;
-        let slot = self.slots.get(usize::try_from(at).ok()?)?;
+        let at = hasher.finish() % self.0.len() as u64;
+        let slot = self.0.get(usize::try_from(at).ok()?)?;
         Some(slot.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -100,6 +140,7 @@ impl LiveDirs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::DirId;
 
     #[test]
     fn a_directory_is_known_until_one_is_moved_or_removed() {
@@ -131,5 +172,28 @@ mod tests {
         let long = DrivePath::parse(&format!("/{0}/{0}/{0}", "a".repeat(200))).unwrap();
         live.found(&long, live.now());
         assert_eq!(live.since(&long), None);
+    }
+
+    #[test]
+    fn a_chain_is_known_until_a_directory_is_moved_or_removed() {
+        let path = DrivePath::parse("/a").unwrap();
+        let mut chain = DirChain::root();
+        chain.push(path.clone(), DirId::random());
+        for is_move in [false, true] {
+            let live = LiveDirs::new(Arc::default(), Arc::default(), 1 << 20);
+            let kind = if is_move { &live.moves } else { &live.removals };
+            let before = live.now();
+            live.found_chain(&chain, before);
+            assert_eq!(live.chain(&path), Some(chain.clone()));
+            kind.begin();
+            assert_eq!(live.chain(&path), None);
+            live.found_chain(&chain, live.now());
+            assert_eq!(live.chain(&path), None, "read while it changes");
+            kind.end();
+            live.found_chain(&chain, before);
+            assert_eq!(live.chain(&path), None, "read before it has changed");
+            live.found_chain(&chain, live.now());
+            assert_eq!(live.chain(&path), Some(chain.clone()));
+        }
     }
 }

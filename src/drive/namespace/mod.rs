@@ -6,15 +6,13 @@
 //! - [`resolve`]: the directories of a path that exist, and those that are missing
 //! - [`list`]: the children of a directory, page by page
 //! - [`dir_chain`]: the ids of the directories of a path
-//! - [`known_chains`]: the same, as it is remembered
 //! - [`dir_paths`]: from a directory's id to its path, cached
-//! - [`live_dirs`]: which directories were found live
+//! - [`live_dirs`]: which directories were found live, and the ids of their paths
 //! - [`scope`]: the directories whose files a query may return
 //! - [`subtree_scan`], [`subtree_files`]: all rows of a subtree by key, and the files in them
 
 pub mod dir_chain;
 pub mod dir_paths;
-pub mod known_chains;
 pub mod list;
 pub mod live_dirs;
 pub mod lookup;
@@ -29,7 +27,6 @@ use std::sync::Arc;
 use super::settings::Thresholds;
 use crate::table::Tables;
 use dir_paths::DirPathCache;
-use known_chains::KnownChains;
 use live_dirs::LiveDirs;
 
 /// What reads of the directory tree need. Cheap to clone.
@@ -38,6 +35,5 @@ pub struct Namespace {
     pub tables: Tables,
     pub dir_paths: Arc<DirPathCache>,
     pub live_dirs: Arc<LiveDirs>,
-    pub known_chains: Arc<KnownChains>,
     pub limits: Thresholds,
 }

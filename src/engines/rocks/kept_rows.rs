@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 
 use crate::table::{Row, RowKey, RowQuery, Unchanged};
@@ -35,7 +35,8 @@ pub(super) struct KeptRows {
     /// What is kept; no row of other families.
     families: &'static [TableFamily],
     versions: Arc<[AtomicU64]>,
-    rows: Cache<Place, Row, ByteWeighter, BuildHasherDefault<DefaultHasher>>,
+    /// Clients choose paths, and so keys of rows: its hasher has random keys.
+    rows: Cache<Place, Row, ByteWeighter>,
 }
 
 /// What was read.
@@ -105,8 +106,7 @@ impl KeptRows {
     /// Keeps rows of these families, of about so many bytes in all.
     pub fn new(families: &'static [TableFamily], bytes: usize) -> Self {
         let versions = (0..if families.is_empty() { 0 } else { VERSIONS }).map(|_| AtomicU64::new(0)).collect();
-        let (hasher, lifecycle) = (BuildHasherDefault::default(), DefaultLifecycle::default());
-        let rows = Cache::with(bytes / (8 * USUAL) + 1, bytes as u64, ByteWeighter, hasher, lifecycle);
+        let rows = Cache::with_weighter(bytes / (8 * USUAL) + 1, bytes as u64, ByteWeighter);
         Self { families, versions, rows }
     }
 

@@ -1,7 +1,8 @@
 //! The JSON of users and rights, and the problems of what was refused about them.
 
-use crate::api::account::{QuotaJson, RightJson, UsageJson, UserJson};
+use crate::api::account::{QuotaJson, UsageJson, UserJson};
 use crate::api::problem::ProblemKind;
+use crate::api::rights::RightJson;
 use crate::auth::password::PasswordError;
 use crate::auth::{AuthError, User};
 use crate::drive::DriveError;

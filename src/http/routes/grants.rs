@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::account::{GrantJson, GrantRequest, GrantsJson};
+use crate::api::rights::in_words;
 use crate::auth::{AuthError, Credential, DirChain};
 use crate::drive::{DriveError, UserDrive};
 use crate::http::app::App;
@@ -19,7 +20,6 @@ use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{json, list};
 use crate::schema::DrivePath;
 use crate::schema::grant::Giver;
-use crate::schema::rights::{Right, Rights};
 
 /// The directories of the path of one that the requester sees.
 pub async fn chain_of(drive: &UserDrive, path: &DrivePath) -> Result<DirChain> {
@@ -105,19 +105,10 @@ pub async fn put(
     let by = authority.user().filter(|_| !authority.is_admin()).map(|name| name.as_str().to_owned());
     let (path, user) = (path.as_str().to_owned(), to.as_str().to_owned());
     let grant = GrantJson { path, user, rights: rights_json(rights), by };
-    audit.note_change(AuditEvent::GrantGiven, &[&grant.user, " ", &grant.path].concat(), &in_words(rights));
+    let change = ["rights=", &in_words(&grant.rights)].concat();
+    audit.note_change(AuditEvent::GrantGiven, &[&grant.user, " ", &grant.path].concat(), &change);
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, json::json(&grant)?).into_response())
-}
-
-/// Rights as the audit log has them.
-fn in_words(rights: Rights) -> String {
-    let word = |right| match right {
-        Right::Read => "read",
-        Right::Write => "write",
-        Right::Share => "share",
-    };
-    ["rights=", &rights.iter().map(word).collect::<Vec<_>>().join(",")].concat()
 }
 
 /// Take rights on a directory back

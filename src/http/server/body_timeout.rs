@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::connection_limit::ConnectionSlot;
 use super::streams::RunningStream;
-use crate::api::path::SHARED;
+use crate::api::path::share_secret;
 use crate::budget::Budget;
 use crate::http::options::Limits;
 
@@ -55,7 +55,7 @@ impl Timeouts {
 
 /// Whether a request of this path is by the link of a share.
 pub fn is_by_link(path: &str) -> bool {
-    path.starts_with(SHARED)
+    share_secret(path).is_some()
 }
 
 /// A timer that runs while a client stalls.
