@@ -1,95 +1,20 @@
-//! Time-outs for clients that send a body, or read a response, too slowly: no byte for a while, or too few bytes in all.
-//!
-//! While other requests wait for memory, a stall may last 5 seconds only, and the required rate of a body doubles with
-//! each second of their wait. So the slowest clients are cut first, and no more of them than necessary. When a new
-//! connection finds no free place, a request whose body has stalled may lose its connection
-//! ([`super::connection_limit`]).
+//! Bodies whose client sends [too slowly](super::slow_client). When a new connection finds no free place, a request
+//! whose body has stalled may lose its connection ([`super::connection_limit`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
 
 use super::connection_limit::ConnectionSlot;
+use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts};
 use super::streams::RunningStream;
-use crate::api::path::share_secret;
-use crate::budget::Budget;
-use crate::http::options::Limits;
-
-/// Bytes of a body that a client must send each second, or bytes of a response that it must read, on average after
-/// [`Limits::body_grace`](crate::http::Limits).
-pub const MIN_RATE: u64 = 1024;
-/// How long a client may stall while others wait for memory, or for a connection.
-pub const SHORT_STALL: Duration = Duration::from_secs(5);
-/// How many times the required rate doubles at most while others wait for memory: to 64 KiB a second, which a client with
-/// a slow link can still send.
-const MAX_DOUBLINGS: u64 = 6;
-/// How often a stall is checked.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The time-outs of a client, and the memory that other requests may wait for.
-#[derive(Clone)]
-pub struct Timeouts {
-    pub limits: Limits,
-    pub memory: Budget,
-}
-
-impl Timeouts {
-    /// Those of a request of this path: who asks by a link is a stranger, and hurries for other strangers too.
-    fn of_path(self, path: &str) -> Self {
-        Self { memory: self.memory_of(is_by_link(path)), ..self }
-    }
-
-    /// The memory that others wait for, for whom the client of a request hurries.
-    pub fn memory_of(&self, is_by_link: bool) -> Budget {
-        if is_by_link { self.memory.of_strangers() } else { self.memory.clone() }
-    }
-}
-
-/// Whether a request of this path is by the link of a share.
-pub fn is_by_link(path: &str) -> bool {
-    share_secret(path).is_some()
-}
-
-/// A timer that runs while a client stalls.
-pub struct StallTimer {
-    since: Instant,
-    next_check: Pin<Box<Sleep>>,
-    idle: Duration,
-}
-
-impl StallTimer {
-    /// `idle`: how long the stall may last.
-    pub fn start(idle: Duration) -> Self {
-        Self { since: Instant::now(), next_check: Box::pin(tokio::time::sleep(idle.min(CHECK_INTERVAL))), idle }
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        self.since.elapsed()
-    }
-
-    /// Ready when the stall has lasted too long.
-    pub fn poll_end(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<()> {
-        while !ready!(self.poll_check(cx, memory)) {}
-        Poll::Ready(())
-    }
-
-    /// Ready every second and at the end, and returns whether the stall has lasted too long. Call it until it is pending.
-    pub fn poll_check(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<bool> {
-        ready!(self.next_check.as_mut().poll(cx));
-        let idle = if memory.is_short() { self.idle.min(SHORT_STALL) } else { self.idle };
-        let next = self.idle.saturating_sub(self.elapsed()).clamp(Duration::from_millis(1), CHECK_INTERVAL);
-        self.next_check.as_mut().reset(Instant::now() + next);
-        Poll::Ready(self.elapsed() >= idle)
-    }
-}
 
 /// What has to know whether the body of a request stalls: the connection, or in HTTP/2 its stream.
 pub enum BodyCarrier {
@@ -186,10 +111,9 @@ pub fn time_body(
 pub struct TimedBody {
     body: Body,
     timeouts: Timeouts,
-    received: u64,
+    /// What was received, before this stall.
+    pace: Pace,
     stall: Option<StallTimer>,
-    /// How long the server has waited for the client, before this stall.
-    waited: Duration,
     waiter: BodyWaiter,
     /// The connection was evicted during a stall: the handler gets no more of the body.
     evicted: bool,
@@ -197,26 +121,12 @@ pub struct TimedBody {
 
 impl TimedBody {
     pub fn new(body: Body, timeouts: Timeouts, waiter: BodyWaiter) -> Self {
-        let (waited, evicted) = (Duration::ZERO, false);
-        Self { body, timeouts, received: 0, stall: None, waited, waiter, evicted }
+        Self { body, timeouts, pace: Pace::default(), stall: None, waiter, evicted: false }
     }
 
-    /// Whether the body is too slow.
-    fn is_slow(&self) -> bool {
-        self.is_below(MIN_RATE, self.timeouts.limits.body_grace)
-    }
-
-    /// Whether the body is too slow while others wait for memory.
-    fn is_slow_for_memory(&self) -> bool {
-        let seconds = self.timeouts.memory.waited().as_secs().min(MAX_DOUBLINGS);
-        seconds > 0 && self.is_below(MIN_RATE << seconds, SHORT_STALL)
-    }
-
-    /// Whether the server has waited for the client for at least `grace`, and has received less than so many bytes a second
-    /// meanwhile. Time in which the server does not read does not count.
-    fn is_below(&self, rate: u64, grace: Duration) -> bool {
-        let waited = self.waited + self.stalled_for();
-        waited >= grace && self.received < waited.as_secs().saturating_mul(rate)
+    /// The pace with the present stall. Time in which the server does not read does not count.
+    fn pace_now(&self) -> Pace {
+        self.pace.after(self.stalled_for())
     }
 
     /// How long the present stall has lasted.
@@ -227,10 +137,9 @@ impl TimedBody {
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                self.received += frame.data_ref().map_or(0, Bytes::len) as u64;
-                let stalled = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
-                self.waited += stalled;
-                if self.is_slow() || self.is_slow_for_memory() {
+                let waited = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
+                self.pace.add(frame.data_ref().map_or(0, Bytes::len) as u64, waited);
+                if self.pace.is_too_slow(&self.timeouts.limits, &self.timeouts.memory) {
                     Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
                 } else {
                     Poll::Ready(Some(Ok(frame)))
@@ -242,7 +151,9 @@ impl TimedBody {
             }
             Poll::Ready(other) => Poll::Ready(other),
             // Polled again every second while it stalls.
-            Poll::Pending if self.is_slow_for_memory() => Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow)))),
+            Poll::Pending if self.pace_now().is_too_slow_for_others(&self.timeouts.memory) => {
+                Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
+            }
             Poll::Pending => {
                 let Self { timeouts, stall, .. } = self;
                 let stall = stall.get_or_insert_with(|| StallTimer::start(timeouts.limits.body_idle));
@@ -261,8 +172,7 @@ impl http_body::Body for TimedBody {
             return Poll::Pending;
         }
         let polled = self.poll_timed(cx);
-        let body_stalled =
-            polled.is_pending() && (self.stalled_for() >= SHORT_STALL || self.is_below(MIN_RATE, SHORT_STALL));
+        let body_stalled = polled.is_pending() && (self.stalled_for() >= SHORT_STALL || self.pace_now().drips());
         // IMPORTANT: a request whose body is complete may be executed, and then its connection must not be evicted. The
         // lock of the slot decides which comes first. After an eviction the body stays pending: its connection is about
         // to be dropped.
@@ -296,6 +206,8 @@ mod tests {
 
     use super::super::connection_limit::ConnectionLimit;
     use super::*;
+    use crate::budget::Budget;
+    use crate::http::options::Limits;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -329,20 +241,6 @@ mod tests {
         async fn piece(&mut self) {
             self.send.send(b"x").unwrap();
             assert!(self.body.frame().await.unwrap().is_ok());
-        }
-    }
-
-    #[tokio::test]
-    async fn strangers_alone_hurry_for_strangers() {
-        let memory = Budget::new(64 << 20);
-        let strangers = memory.of_strangers();
-        let _all = strangers.take(64 << 20).await;
-        let mut waiting = Box::pin(strangers.take(1 << 20));
-        assert!((&mut waiting).now_or_never().is_none());
-        for (path, is_short) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {
-            let timeouts = Timeouts { limits: Limits::default(), memory: memory.clone() };
-            assert_eq!(timeouts.memory_of(is_by_link(path)).is_short(), is_short, "{path}");
-            assert_eq!(timeouts.of_path(path).memory.is_short(), is_short, "{path}");
         }
     }
 

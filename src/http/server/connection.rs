@@ -22,11 +22,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tower_service::Service;
 
-use super::body_timeout::{BodyCarrier, Timeouts, is_by_link, time_body};
+use super::body_timeout::{BodyCarrier, time_body};
 use super::connection_limit::ConnectionSlot;
 use super::final_response::FinalResponses;
 use super::framed_stream::{FramedStream, SharedFraming};
 use super::framing::{HEAD_BYTES, RequestFraming};
+use super::slow_client::{Timeouts, is_by_link};
 use crate::api::problem::ProblemKind;
 
 /// Bytes of the buffers of a connection: a head at its limit fits.

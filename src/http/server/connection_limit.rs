@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -89,8 +89,24 @@ pub struct ConnectionSlot {
     ended: AtomicBool,
     /// The response under way ends where the connection ends (RFC 9112 section 6.3).
     close_delimited: AtomicBool,
-    /// The latest request is by the link of a share.
-    by_link: AtomicBool,
+    /// Requests by the link of a share. Of HTTP/1.1 the latest one counts also after its response.
+    link_requests: AtomicUsize,
+}
+
+/// A request of HTTP/2 by the link of a share, until it is dropped.
+pub struct LinkRequest(Arc<ConnectionSlot>);
+
+impl LinkRequest {
+    pub fn new(slot: Arc<ConnectionSlot>) -> Self {
+        slot.link_requests.fetch_add(1, Ordering::Relaxed);
+        Self(slot)
+    }
+}
+
+impl Drop for LinkRequest {
+    fn drop(&mut self) {
+        self.0.link_requests.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl ConnectionLimit {
@@ -113,7 +129,7 @@ impl ConnectionLimit {
             .slots
             .insert(number, SlotState { address, phase, stalled: None, body_stalled: None, evicted: evicted.clone() });
         *table.of_address.entry(address).or_default() += 1;
-        let [handling, body_awaited, responding, ended, close_delimited, by_link] = <[AtomicBool; 6]>::default();
+        let [handling, body_awaited, responding, ended, close_delimited] = <[AtomicBool; 5]>::default();
         let slots = self.clone();
         Some(ConnectionSlot {
             slots,
@@ -124,7 +140,7 @@ impl ConnectionLimit {
             responding,
             ended,
             close_delimited,
-            by_link,
+            link_requests: AtomicUsize::new(0),
         })
     }
 
@@ -196,13 +212,15 @@ impl ConnectionSlot {
         self.close_delimited.store(true, Ordering::Relaxed);
     }
 
-    /// Sets whether the request that begins is by the link of a share.
+    /// Sets whether the request of HTTP/1.1 that begins is by the link of a share.
     pub fn set_by_link(&self, is_by_link: bool) {
-        self.by_link.store(is_by_link, Ordering::Relaxed);
+        self.link_requests.store(usize::from(is_by_link), Ordering::Relaxed);
     }
 
-    pub fn is_by_link(&self) -> bool {
-        self.by_link.load(Ordering::Relaxed)
+    /// Whether it carries a request by the link of a share. Then its client hurries for other strangers, also with what
+    /// else it reads there.
+    pub fn has_link_request(&self) -> bool {
+        self.link_requests.load(Ordering::Relaxed) > 0
     }
 
     pub fn is_close_delimited(&self) -> bool {

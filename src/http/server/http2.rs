@@ -23,11 +23,12 @@ use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::body_timeout::{BodyCarrier, Timeouts, is_by_link, time_body};
+use super::body_timeout::{BodyCarrier, time_body};
 use super::connection::{App, ConnectionContext, HEAD_FIELDS, Secure, is_stalled};
 use super::final_response::TIMEOUT;
 use super::http2_body::{PIECE, SentBody};
 use super::http2_socket::{Http2Socket, SocketState};
+use super::slow_client::{Timeouts, is_by_link};
 use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
 use crate::api::header::REQUEST_ID;
@@ -145,8 +146,8 @@ async fn handle(
     if request.headers().len() > HEAD_FIELDS {
         return Ok(send(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response()));
     }
-    if let Some(stream) = &stream {
-        stream.set_by_link(is_by_link(request.uri().path()));
+    if let Some(stream) = stream.as_ref().filter(|_| is_by_link(request.uri().path())) {
+        stream.set_by_link();
     }
     let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running));
     request.extensions_mut().insert(Secure);

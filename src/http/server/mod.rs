@@ -8,7 +8,7 @@
 //! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
 //!   responses; [`http2_socket`]: its bytes
 //! - [`peer`]: the address that a request comes from
-//! - [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
+//! - [`slow_client`]: which clients are too slow; [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
 //! - [`final_response`]: a response outside of any request
 
 mod accept;
@@ -24,6 +24,7 @@ mod http2;
 mod http2_body;
 mod http2_socket;
 mod peer;
+mod slow_client;
 mod stream_task;
 mod streams;
 pub(super) mod tls;
@@ -47,12 +48,12 @@ use crate::budget::Budget;
 use crate::http::metrics::ConnectionMetrics;
 use crate::http::options::Limits;
 use accept::{AcceptBackoff, accept};
-use body_timeout::Timeouts;
 use connection::ConnectionContext;
 use connection_limit::{ConnectionLimit, ConnectionSlot};
 use final_response::FinalResponses;
 use handshake::{HandshakeError, is_http2, shake_hands};
 use peer::WithPeer;
+use slow_client::Timeouts;
 use tls::Tls;
 use write_timeout::ClientSocket;
 

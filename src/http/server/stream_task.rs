@@ -3,16 +3,16 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::body_timeout::{MIN_RATE, SHORT_STALL, StallTimer, Timeouts};
+use super::connection_limit::LinkRequest;
+use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts};
 use super::streams::{RunningStream, Streams};
 
 tokio::task_local! {
@@ -39,8 +39,8 @@ pub struct StreamState {
     sending: AtomicWaker,
     /// The library has taken a piece of the response: it asks for the next one when the client has read enough.
     waits_for_client: AtomicBool,
-    /// The request is by the link of a share.
-    by_link: AtomicBool,
+    /// Set if the request is by the link of a share, until no piece of its response is left.
+    link_request: OnceLock<LinkRequest>,
 }
 
 /// Runs the streams of a connection as tasks.
@@ -72,7 +72,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
             state: state.clone(),
             timeouts: self.timeouts.clone(),
             stall: None,
-            stalled: Duration::ZERO,
+            pace: Pace::default(),
+            taken: 0,
         };
         let mut tasks = self.lock();
         while tasks.try_join_next().is_some() {}
@@ -97,8 +98,10 @@ struct StreamTask<F> {
     timeouts: Timeouts,
     /// Runs while the client reads nothing, with the number of bytes that it had read before.
     stall: Option<(u64, StallTimer)>,
-    /// How long the client read nothing, before this stall.
-    stalled: Duration,
+    /// What the library has taken, before this stall; the server waits while the client reads nothing.
+    pace: Pace,
+    /// Bytes of that.
+    taken: u64,
 }
 
 impl<F: Future<Output = ()>> Future for StreamTask<F> {
@@ -122,17 +125,19 @@ impl<F: Future<Output = ()>> Future for StreamTask<F> {
 impl<F> StreamTask<F> {
     /// Whether the client reads too slowly.
     fn is_too_slow(&mut self, cx: &mut Context<'_>) -> bool {
-        let Self { state, timeouts, stall, stalled, .. } = self;
+        let Self { state, timeouts, stall, pace, taken: before, .. } = self;
+        let memory = timeouts.memory_of(state.link_request.get().is_some());
         let taken = state.taken.load(Ordering::Relaxed);
         let progress = taken + state.sent.load(Ordering::Relaxed);
         let waits = state.waits_for_client.load(Ordering::Relaxed);
-        if let Some((before, timer)) = stall
-            && (*before != progress || !waits)
+        if let Some((progress_before, timer)) = stall
+            && (*progress_before != progress || !waits)
         {
-            *stalled += timer.elapsed();
+            pace.add(taken.saturating_sub(*before), timer.elapsed());
+            *before = taken;
             *stall = None;
             state.set_stalled(false);
-            if *stalled >= timeouts.limits.body_grace && taken < stalled.as_secs() * MIN_RATE {
+            if pace.is_too_slow(&timeouts.limits, &memory) {
                 return true;
             }
         }
@@ -140,7 +145,6 @@ impl<F> StreamTask<F> {
             return false;
         }
         let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
-        let memory = timeouts.memory_of(state.by_link.load(Ordering::Relaxed));
         while let Poll::Ready(ended) = timer.poll_check(cx, &memory) {
             if ended {
                 tracing::debug!("a stream was reset: its client does not read");
@@ -155,9 +159,11 @@ impl<F> StreamTask<F> {
 }
 
 impl StreamState {
-    /// Sets whether the request is by the link of a share.
-    pub fn set_by_link(&self, is_by_link: bool) {
-        self.by_link.store(is_by_link, Ordering::Relaxed);
+    /// The request is by the link of a share.
+    pub fn set_by_link(&self) {
+        if let Some(running) = &self.running {
+            let _is_first = self.link_request.set(running.link_request());
+        }
     }
 
     /// The library takes a piece of this many bytes of the response.

@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::connection_limit::ConnectionSlot;
+use super::connection_limit::{ConnectionSlot, LinkRequest};
 
 /// The streams of a connection that have a request under way.
 pub struct Streams {
@@ -129,6 +129,11 @@ impl RunningStream {
     /// Sets whether the client has read nothing of the response for a while.
     pub fn set_response_stalled(&self, stalled: bool) -> bool {
         self.change(|waits| waits.response = stalled)
+    }
+
+    /// Counts it as by the link of a share.
+    pub fn link_request(&self) -> LinkRequest {
+        LinkRequest::new(self.streams.slot.clone())
     }
 
     /// False if the connection is evicted.

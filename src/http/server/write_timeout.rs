@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::body_timeout::{MIN_RATE, StallTimer, Timeouts};
 use super::connection_limit::ConnectionSlot;
+use super::slow_client::{Pace, StallTimer, Timeouts};
 
 pub struct ClientSocket {
     pub stream: TcpStream,
@@ -22,17 +22,16 @@ pub struct ClientSocket {
     stall: Option<StallTimer>,
     /// The system has taken bytes although it does not report the socket as writable, and may take more.
     has_space: bool,
-    /// Since the last complete flush: bytes sent, and how long the client read nothing.
-    sent: u64,
-    stalled: Duration,
+    /// Since the last complete flush; the server waits while the client reads nothing.
+    pace: Pace,
     /// The client sees a connection reset, however the socket is closed.
     reset_on_close: bool,
 }
 
 impl ClientSocket {
     pub fn new(stream: TcpStream, slot: Arc<ConnectionSlot>, timeouts: Timeouts) -> Self {
-        let (sent, stalled) = (0, Duration::ZERO);
-        Self { stream, slot, timeouts, stall: None, has_space: false, sent, stalled, reset_on_close: false }
+        let pace = Pace::default();
+        Self { stream, slot, timeouts, stall: None, has_space: false, pace, reset_on_close: false }
     }
 
     /// Call it before the first byte of a response that ends with the connection, as an HTTP/1.0 response may: an orderly
@@ -74,7 +73,7 @@ impl ClientSocket {
             slot.set_write_stalled(true);
             StallTimer::start(timeouts.limits.write_idle)
         });
-        let memory = timeouts.memory_of(slot.is_by_link());
+        let memory = timeouts.memory_of(slot.has_link_request());
         while let Poll::Ready(ended) = stall.poll_check(cx, &memory) {
             // The system reports a socket as writable only when a third of its buffer is free, and the buffer may have
             // megabytes. But it accepts bytes as soon as the client has read some: so try to write.
@@ -95,16 +94,15 @@ impl ClientSocket {
 
     /// A write has ended, and a stall if there was one.
     fn write_done(&mut self, written: io::Result<usize>) -> io::Result<usize> {
-        self.sent += *written.as_ref().unwrap_or(&0) as u64;
-        let Some(stall) = self.stall.take() else { return written };
+        let stall = self.stall.take();
+        let waited = stall.as_ref().map_or(Duration::ZERO, StallTimer::elapsed);
+        self.pace.add(*written.as_ref().unwrap_or(&0) as u64, waited);
+        if stall.is_none() {
+            return written;
+        }
         self.slot.set_write_stalled(false);
-        self.stalled += stall.elapsed();
-        if self.is_slow() { Err(stalled()) } else { written }
-    }
-
-    /// Whether the client has read too little in the time that it stalled.
-    fn is_slow(&self) -> bool {
-        self.stalled >= self.timeouts.limits.body_grace && self.sent < self.stalled.as_secs() * MIN_RATE
+        let memory = self.timeouts.memory_of(self.slot.has_link_request());
+        if self.pace.is_too_slow(&self.timeouts.limits, &memory) { Err(stalled()) } else { written }
     }
 }
 
@@ -128,7 +126,7 @@ impl AsyncWrite for ClientSocket {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
-            (self.sent, self.stalled) = (0, Duration::ZERO);
+            self.pace = Pace::default();
         }
         flushed
     }

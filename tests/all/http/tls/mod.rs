@@ -12,4 +12,5 @@ mod program;
 mod protocols;
 mod secure_server;
 mod shared_limit;
+mod slow_links;
 mod unread_answers;

@@ -8,10 +8,10 @@ use prometheus_client::registry::Registry;
 use rowdrive::http::{Limits, Options, Service, Tls};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::ServerName;
-use rustls::{ALL_VERSIONS, ClientConfig, SupportedProtocolVersion};
+use rustls::{ALL_VERSIONS, ClientConfig, ConfigBuilder, SupportedProtocolVersion, WantsVerifier};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -80,10 +80,26 @@ impl SecureServer {
         versions: &[&'static SupportedProtocolVersion],
     ) -> std::io::Result<TlsStream<TcpStream>> {
         let config = ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(versions).unwrap();
+        self.shake_hands(config, protocols, self.connect_plain().await).await
+    }
+
+    /// A connection whose client keeps few bytes that the server has sent before it reads them.
+    pub async fn connect_small(&self, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(2 << 10).unwrap();
+        let socket = socket.connect(self.address).await.unwrap();
+        self.shake_hands(ClientConfig::builder(), protocols, socket).await.unwrap()
+    }
+
+    async fn shake_hands(
+        &self,
+        config: ConfigBuilder<ClientConfig, WantsVerifier>,
+        protocols: &[&[u8]],
+        socket: TcpStream,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut config = config.with_root_certificates(self.ca.roots()).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let name = ServerName::try_from("localhost").unwrap();
-        let socket = self.connect_plain().await;
         timeout(LONG, TlsConnector::from(Arc::new(config)).connect(name, socket)).await.unwrap()
     }
 

@@ -1,0 +1,88 @@
+//! Strangers who read too slowly what a link leads to, while other strangers wait for memory.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rowdrive::drive::Settings;
+use rowdrive::http::Options;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::super::access::world::{PASSWORD, basic};
+use super::super::test_app::{TestApp, bytes};
+use super::http2_frames::requests_with_large_windows;
+use super::secure_server::{HTTP1, HTTP2, LONG, SecureServer, serve_app};
+
+const MIB: usize = 1 << 20;
+/// More than have a buffer each in the memory of strangers.
+const READERS: usize = 24;
+
+/// A server with little memory, and the path of a large file by a link.
+async fn serve_link() -> (SecureServer, String) {
+    let settings = Settings { memory: 32 * MIB, ..Settings::default() };
+    let app = TestApp::with_settings(Options::default(), settings).await;
+    let server = serve_app(app, Options::default()).await;
+    let eve = basic("eve", PASSWORD);
+    let headers = [("authorization", eve.as_str()), ("content-type", "application/json")];
+    let ask = async |target: &str, body: Value| server.app.send("POST", target, &headers, body.to_string()).await;
+    let user = json!({"name": "eve", "password": PASSWORD}).to_string();
+    server.app.send("POST", "/v1/users", &headers[1..], user).await.is(201);
+    server.app.send("PUT", "/v1/fs/a/large", &headers[..1], bytes(30 * MIB)).await.is(201);
+    server.app.send("PUT", "/v1/fs/b/f", &headers[..1], bytes(MIB)).await.is(201);
+    let mut links = Vec::new();
+    for path in ["/a", "/b"] {
+        let made = ask("/v1/shares", json!({"path": path, "mode": "read"})).await.is(201).json();
+        links.push(made["url"].as_str().unwrap().to_owned());
+    }
+    (server, links.concat())
+}
+
+/// Waits until strangers wait for memory, and then until one of another link has his file.
+async fn others_get_memory(server: &SecureServer, url: &str) {
+    let memory = server.app.drive.memory().of_strangers();
+    let begun = Instant::now();
+    while !memory.is_short() {
+        assert!(begun.elapsed() < LONG, "nobody waits");
+        sleep(Duration::from_millis(10)).await;
+    }
+    while server.app.get(&format!("{url}fs/f")).await.status != 200 {
+        assert!(begun.elapsed() < LONG, "others get no memory");
+    }
+}
+
+/// Their windows are large, so that the library hands all to the socket: to reset their streams does not help.
+#[tokio::test]
+async fn who_reads_nothing_of_a_socket_of_http_2_is_cut() {
+    let (server, urls) = serve_link().await;
+    let (url, other) = urls.split_at(urls.len() / 2);
+    let requests = requests_with_large_windows(&format!("{url}fs/large"), 2);
+    let readers = (0..READERS).map(|_| async {
+        let mut stream = server.connect_small(HTTP2).await;
+        stream.write_all(&requests).await.unwrap();
+        stream
+    });
+    let unread = join_all(readers).await;
+    others_get_memory(&server, other).await;
+    drop(unread);
+}
+
+#[tokio::test]
+async fn who_reads_a_little_each_second_is_cut() {
+    let (server, urls) = serve_link().await;
+    let (url, other) = urls.split_at(urls.len() / 2);
+    let mut readers = JoinSet::new();
+    for _ in 0..READERS {
+        let mut stream = server.connect_small(HTTP1).await;
+        let request = format!("GET {url}fs/large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        readers.spawn(async move {
+            let (mut socket, mut piece) = (stream.into_inner().0, [0; 1_200]);
+            while let Ok(Ok(1..)) = timeout(LONG, socket.read(&mut piece)).await {
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+    others_get_memory(&server, other).await;
+}
