@@ -5,17 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::schema::CF;
-use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, Quota, Stamp, Usage};
-use crate::schema::grant::Grant;
+use crate::schema::account::{self, Account, Grantee, PasswordHash, Profile, Quota, Usage};
 use crate::schema::meta;
 use crate::schema::rights::Right;
 use crate::schema::secret::{Secret, SecretKind, TokenScope};
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
-use crate::table::{Check, Column, ConditionalRow, Row, Unchanged};
+use crate::table::{Check, Column, ConditionalRow, Row};
 
 use super::Auth;
+use super::asker::Asker;
 use super::credential::{Credential, Proof};
 use super::error::{AuthError, Result};
 use super::open_share::{OpenShare, ShareOperation};
@@ -31,52 +31,6 @@ pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
 #[derive(Clone, Debug)]
 pub struct Authority {
     pub(super) asker: Option<Arc<Asker>>,
-}
-
-/// A user who asks.
-#[derive(Debug)]
-pub(super) struct Asker {
-    pub name: UserName,
-    pub stamp: Stamp,
-    pub admin: bool,
-    /// The only directory that his secret is for.
-    pub scope: Option<TokenScope>,
-    /// The share by which a stranger asks in his place.
-    pub share: Option<OpenShare>,
-    pub grants: Vec<Grant>,
-    pub everyone: Option<(Stamp, Vec<Grant>)>,
-    /// When the token that was sent expires; none if it does not, or if it is no token.
-    token_expires: Option<Timestamp>,
-    /// What he has created, and its limits; none without limits: then his usage is not read, which each of his uploads
-    /// changes.
-    limits: Option<(Usage, Quota)>,
-    /// The last use of his session or token that is noted.
-    used: Option<Timestamp>,
-    /// That the password or the secret is still valid.
-    proof: Check,
-    /// When that ends, if nothing is written; none if it does not.
-    ends: Option<Timestamp>,
-    /// Whether the two rows that this was read from are unchanged: his account, and the grants to every user. None by a
-    /// share, and if the engine does not know. IMPORTANT: what is here depends on these rows and on `ends` alone.
-    unchanged: Option<[Unchanged; 2]>,
-}
-
-impl Asker {
-    /// Whether it can be known later that a read would find the same.
-    pub fn can_be_kept(&self) -> bool {
-        self.unchanged.is_some()
-    }
-
-    /// Whether a read of all this would find the same now.
-    pub fn is_current(&self, now: Timestamp) -> bool {
-        let unchanged = self.unchanged.as_ref().is_some_and(|rows| rows.iter().all(Unchanged::holds));
-        unchanged && self.ends.is_none_or(|ends| now < ends)
-    }
-
-    /// Whether his secret is for all that he may do.
-    fn has_whole_account(&self) -> bool {
-        self.scope.is_none() && self.share.is_none()
-    }
 }
 
 /// What is still valid of a credential: the check of that, and what it is for.
@@ -193,7 +147,7 @@ impl Auth {
     ///
     /// Errors: [`AuthError::Unauthorized`] if there are users.
     pub async fn anonymous(&self) -> Result<Credential> {
-        if self.has_users().await? { Err(AuthError::Unauthorized) } else { Ok(Credential(Proof::Nobody)) }
+        if self.has_users().await? { Err(AuthError::Unauthorized) } else { Ok(Credential::nobody()) }
     }
 
     /// The account behind a credential as it is now.
@@ -204,16 +158,19 @@ impl Auth {
             self.anonymous().await?;
             return Ok(Authority { asker: None });
         };
-        if let Some(asker) = self.kept.find(&credential.0, (self.clock)()) {
+        if let Some(asker) = credential.asker(self.clock) {
             return Ok(Authority { asker: Some(asker) });
         }
-        let asker = Arc::new(self.read_asker(credential, user).await?);
-        self.kept.keep(&credential.0, &asker);
+        // In a box, since few requests wait for it: the future of each would have its size.
+        let asker = Arc::new(Box::pin(self.read_asker(credential, user)).await?);
+        if credential.keep_asker(&asker) {
+            self.kept.keep(credential);
+        }
         Ok(Authority { asker: Some(asker) })
     }
 
     async fn read_asker(&self, credential: &Credential, user: &UserName) -> Result<Asker> {
-        let cells = match &credential.0 {
+        let cells = match credential.proof() {
             Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => {
                 vec![owner.column(), owner.used_column()]
             }
@@ -233,7 +190,7 @@ impl Auth {
         let everyone_row = self.tables.get(account::TABLE, &everyone_key, &everyone_query).await?;
         let everyone = Account::from_row(&everyone_row)?.map(|everyone| (everyone.stamp, everyone.grants));
         let Valid { proof, scope, share, token_expires, used, ends } =
-            self.prove(&credential.0, &row)?.ok_or(AuthError::Unauthorized)?;
+            self.prove(credential.proof(), &row)?.ok_or(AuthError::Unauthorized)?;
         let unchanged = row.unchanged().zip(everyone_row.unchanged()).map(|(row, other)| [row.clone(), other.clone()]);
         Ok(Asker {
             name: user.clone(),

@@ -1,16 +1,47 @@
 //! What a request has proved of who sends it.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::asker::Asker;
 use super::open_share::ShareOperation;
+use super::remembered::LoginDigest;
 use crate::schema::account::PasswordHash;
 use crate::schema::secret::{SecretDigest, SecretKind, SecretOwner};
+use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 
 /// What a request has proved: a password, a session, a token, a share, or nothing. Only [`Auth`](super::Auth) makes it;
 /// [`Auth::authority`](super::Auth::authority) tells whether it still holds.
-#[derive(Clone, Debug)]
-pub struct Credential(pub(super) Proof);
+///
+/// It has what was last read of its account, as long as no write of that has begun. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Credential(Arc<Proved>);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Proved {
+    proof: Proof,
+    /// Where it is kept; none if it is not.
+    kept_as: Option<KeptAs>,
+    asker: Mutex<Option<Arc<Asker>>>,
+}
+
+/// What a client has sent, as a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum SentHash {
+    Secret(SecretDigest),
+    Password(LoginDigest),
+}
+
+/// As what a credential is kept for the next request that sends the same, and since when.
+#[derive(Clone, Copy)]
+pub(super) struct KeptAs {
+    pub hash: SentHash,
+    /// When the password was verified, or found among those that were; none of a secret.
+    pub verified: Option<Instant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
     /// Nothing, on a drive without users.
     Nobody,
@@ -34,7 +65,65 @@ pub(super) enum Proof {
 impl Credential {
     /// That of a request that has proved nothing: it holds as long as there are no users.
     pub fn nobody() -> Self {
-        Self(Proof::Nobody)
+        Self::of(Proof::Nobody, None)
+    }
+
+    /// That of a password, which was sent with a name from an address.
+    pub(super) fn password((user, hash): (UserName, PasswordHash), sent: LoginDigest, verified: Instant) -> Self {
+        let kept_as = KeptAs { hash: SentHash::Password(sent), verified: Some(verified) };
+        Self::of(Proof::Password { user, hash }, Some(kept_as))
+    }
+
+    /// That of a session, a token or a share.
+    pub(super) fn of_secret(owner: SecretOwner, digest: SecretDigest) -> Self {
+        let kept_as = KeptAs { hash: SentHash::Secret(digest), verified: None };
+        Self::of(Proof::Secret { owner, digest }, Some(kept_as))
+    }
+
+    fn of(proof: Proof, kept_as: Option<KeptAs>) -> Self {
+        Self(Arc::new(Proved { proof, kept_as, asker: Mutex::default() }))
+    }
+
+    pub(super) fn proof(&self) -> &Proof {
+        &self.0.proof
+    }
+
+    /// The hash of the password that was verified; none of a secret.
+    pub(super) fn password_hash(&self) -> Option<&PasswordHash> {
+        match self.proof() {
+            Proof::Password { hash, .. } => Some(hash),
+            Proof::Nobody | Proof::Secret { .. } | Proof::ShareFor { .. } => None,
+        }
+    }
+
+    /// None if it is not to be kept.
+    pub(super) fn kept_as(&self) -> Option<KeptAs> {
+        self.0.kept_as
+    }
+
+    /// What was read of its account, if a read would find the same now.
+    pub(super) fn asker(&self, clock: fn() -> Timestamp) -> Option<Arc<Asker>> {
+        self.slot().as_ref().filter(|asker| asker.is_current(clock)).cloned()
+    }
+
+    /// Has from now on what was just read of its account. False if it can not be known later whether that has changed.
+    pub(super) fn keep_asker(&self, asker: &Arc<Asker>) -> bool {
+        let can_be_kept = asker.can_be_kept();
+        if can_be_kept {
+            *self.slot() = Some(asker.clone());
+        }
+        can_be_kept
+    }
+
+    /// How many grants it has in memory.
+    pub(super) fn kept_grants(&self) -> usize {
+        self.slot()
+            .as_ref()
+            .map_or(0, |asker| asker.grants.len() + asker.everyone.as_ref().map_or(0, |(_, grants)| grants.len()))
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<Asker>>> {
+        self.0.asker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a name, in any spelling that looks the same, is that of its user.
@@ -45,7 +134,7 @@ impl Credential {
 
     /// The user; none on a drive without users.
     pub fn user(&self) -> Option<&UserName> {
-        match &self.0 {
+        match self.proof() {
             Proof::Nobody => None,
             Proof::Password { user, .. } => Some(user),
             Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => Some(&owner.user),
@@ -54,7 +143,7 @@ impl Credential {
 
     /// The session, token or share; none if the password was sent.
     pub fn secret(&self) -> Option<&SecretOwner> {
-        match &self.0 {
+        match self.proof() {
             Proof::Secret { owner, .. } | Proof::ShareFor { owner, .. } => Some(owner),
             Proof::Nobody | Proof::Password { .. } => None,
         }
@@ -82,11 +171,17 @@ impl Credential {
     }
 
     fn share_for(&self, with: impl FnOnce(ShareOperation) -> ShareOperation) -> Self {
-        let (owner, digest, operation) = match &self.0 {
+        let (owner, digest, operation) = match self.proof() {
             Proof::Secret { owner, digest } if self.is_share() => (owner, digest, ShareOperation::default()),
             Proof::ShareFor { owner, digest, operation } => (owner, digest, *operation),
             _ => return self.clone(),
         };
-        Self(Proof::ShareFor { owner: owner.clone(), digest: *digest, operation: with(operation) })
+        Self::of(Proof::ShareFor { owner: owner.clone(), digest: *digest, operation: with(operation) }, None)
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.proof().fmt(f)
     }
 }

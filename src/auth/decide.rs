@@ -9,7 +9,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::Auth;
-use super::authority::{Asker, Authority};
+use super::asker::Asker;
+use super::authority::Authority;
 use super::error::{AuthError, Result};
 use super::guards;
 use crate::schema::account::{self, Account, Grantee, Stamp};
@@ -167,10 +168,10 @@ impl Auth {
         }
         // A share does what it is for, as long as its maker may do that, and may share it.
         let needed = match &asker.share {
-            None => vec![right],
-            Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.into(),
+            None => [Some(right), None],
+            Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.map(Some),
         };
-        for right in needed {
+        for right in needed.into_iter().flatten() {
             let found = self.search(asker, (chain, depth), right).await?.ok_or(AuthError::Forbidden)?;
             has_givers |= found.is_giver();
             for row in found.rows {
@@ -184,9 +185,8 @@ impl Auth {
     /// if there is no such chain. `depth`: the directory of the path on which he needs the right.
     async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Step>> {
         let first = Step { name: asker.name.clone(), depth, rows: Vec::new(), givers: 0 };
-        let mut open = VecDeque::from([first]);
-        let mut seen = HashSet::new();
-        while let Some(mut step) = open.pop_front() {
+        let (mut first, mut open, mut seen) = (Some(first), VecDeque::new(), HashSet::new());
+        while let Some(mut step) = first.take().or_else(|| open.pop_front()) {
             // Most searches end at the first step, so nothing is noted for that.
             if step.is_giver() && !seen.insert((step.name.clone(), step.depth)) {
                 continue;

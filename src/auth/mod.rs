@@ -1,7 +1,8 @@
 //! Users and rights: the one place that decides who may do what.
 //!
 //! - [`credential`]: what was proved: a password, a session, a token, a share, or nothing on a drive without users
-//! - [`authority`]: who asks by it, and what his account says; `kept_askers`: the same, until that is written
+//! - [`authority`]: who asks by it, and what his account says: an `asker`. `kept_credentials`: what was sent lately,
+//!   and what was read for it, until that is written
 //! - [`decide`]: whether he has a right on a directory, and what guards that decision
 //! - [`ways`]: what leads to the directories that he may read
 //! - [`requester`]: who asks the drive, and what he may do there
@@ -24,6 +25,7 @@
 //!
 //! The HTTP server asks it who has sent a request, and whether the route is for him; the drive, what he may do there.
 
+mod asker;
 pub mod authority;
 mod commit;
 pub mod credential;
@@ -34,7 +36,7 @@ mod first_user;
 mod grants;
 mod guards;
 mod hash_queue;
-mod kept_askers;
+mod kept_credentials;
 mod new_user;
 mod open_share;
 pub mod password;
@@ -80,7 +82,7 @@ use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::{self, UserName};
 use crate::table::{RowQuery, Tables};
 use first_user::KnownUsers;
-use kept_askers::KeptAskers;
+use kept_credentials::KeptCredentials;
 use seal::KnownSealKey;
 use verifier::Verifier;
 
@@ -93,7 +95,7 @@ pub struct Auth {
     verifier: Verifier,
     clock: fn() -> Timestamp,
     known: Arc<KnownUsers>,
-    kept: Arc<KeptAskers>,
+    kept: Arc<KeptCredentials>,
     seal_key: KnownSealKey,
 }
 

@@ -8,6 +8,7 @@
 //! the minute after its user has sent it; otherwise his wrong passwords would slow the right one.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,10 @@ impl SentDigest {
     }
 }
 
+/// The keyed hash of a name, a password and an address exactly as they were sent: it costs less than a [`SentDigest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoginDigest([u8; 32]);
+
 /// The right passwords of the last minute.
 #[derive(Debug, Default)]
 pub struct Remembered {
@@ -55,6 +60,17 @@ impl Remembered {
     pub fn digest(&self, sender: &Sender, password: &str) -> Result<SentDigest, RandomError> {
         // The sender's bytes have their length: no others make the same bytes with another password.
         Ok(SentDigest(self.keyed(b"sent", sender.bytes(), password)?))
+    }
+
+    /// The digest of what was sent, as it was sent.
+    pub fn login_digest(&self, name: &str, password: &str, address: IpAddr) -> Result<LoginDigest, RandomError> {
+        let address = match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        // The name has its length: no others make the same bytes with another password.
+        let name = [&address.octets()[..], &name.len().to_be_bytes(), name.as_bytes()].concat();
+        Ok(LoginDigest(self.keyed(b"text", name, password)?))
     }
 
     fn keyed(&self, what: &[u8; 4], more: impl AsRef<[u8]>, text: &str) -> Result<[u8; 32], RandomError> {
@@ -145,6 +161,26 @@ mod tests {
         let other = Remembered::default().digest(&sender("tom", "10.0.0.1"), "sesame");
         assert_ne!(other.unwrap(), digest("tom", "10.0.0.1", "sesame"), "the key is random");
         assert!(!format!("{remembered:?}").contains("sesame"));
+    }
+
+    #[test]
+    fn what_was_sent_has_one_digest_and_all_else_another() {
+        let remembered = Remembered::default();
+        let digest = |(name, password, address): (&str, &str, &str)| {
+            remembered.login_digest(name, password, address.parse().unwrap()).unwrap()
+        };
+        let sent = [
+            ("tom", "sesame", "10.0.0.1"),
+            ("TOM", "sesame", "10.0.0.1"),
+            ("tomse", "same", "10.0.0.1"),
+            ("tom", "sesame", "10.0.0.2"),
+            ("tom", "sesamE", "10.0.0.1"),
+            ("tom", "sesame", "::1"),
+        ];
+        for (at, one) in sent.into_iter().enumerate() {
+            let same: Vec<_> = sent.iter().map(|other| digest(one) == digest(*other)).collect();
+            assert!(same.iter().enumerate().all(|(other, is_same)| *is_same == (other == at)), "{one:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who asks the drive for an operation, and what he may do.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::Auth;
 use super::authority::Authority;
@@ -27,8 +27,6 @@ pub struct Requester(Option<Arc<Known>>);
 struct Known {
     auth: Auth,
     credential: Credential,
-    /// What he may do, as it was read when his request came. It is used once, and does not take memory after that.
-    admitted: Mutex<Option<Authority>>,
 }
 
 impl Requester {
@@ -100,21 +98,6 @@ impl Requester {
     /// His name; by a share that of its maker. None if there are no users, and for the server itself.
     pub fn user(&self) -> Option<&UserName> {
         self.0.as_ref().and_then(|known| known.credential.user())
-    }
-
-    /// What he may do, as it was when his request came, the first time that this is asked for.
-    ///
-    /// IMPORTANT: it may have changed since. Who uses it reads it [again](Access::again) in the end, and compares the
-    /// two.
-    ///
-    /// Errors: as [`access`](Self::access).
-    pub async fn access_before(&self) -> Result<Access> {
-        let Some(known) = &self.0 else { return Ok(Access(None)) };
-        let admitted = known.admitted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match admitted {
-            Some(authority) => Ok(Access(Some((known.clone(), authority)))),
-            None => self.access().await,
-        }
     }
 
     /// Reads what he may do now. An attempt of a change reads it anew.
@@ -210,13 +193,7 @@ impl Access {
 impl Auth {
     /// Who has proved this: a user, or a stranger by a share. The drive reads the account for each operation.
     pub fn requester(&self, credential: Credential) -> Requester {
-        Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: Mutex::default() })))
-    }
-
-    /// As [`requester`](Self::requester), with what was just read of his account. For a request without a body: it is
-    /// kept until it is used.
-    pub fn admitted(&self, credential: Credential, authority: Authority) -> Requester {
-        Requester(Some(Arc::new(Known { auth: self.clone(), credential, admitted: Mutex::new(Some(authority)) })))
+        Requester(Some(Arc::new(Known { auth: self.clone(), credential })))
     }
 
     /// Someone who has proved nothing. He may do everything as long as there are no users, and each of his changes is

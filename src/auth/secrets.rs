@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Auth;
 use super::authority::{Authority, SESSION_MS};
-use super::credential::{Credential, Proof};
+use super::credential::Credential;
 use super::error::{AuthError, Result};
 use super::guards;
 use super::password::TOKEN_PREFIX;
@@ -89,11 +89,15 @@ impl Auth {
     ///
     /// [`PasswordError::Busy`]: super::password::PasswordError::Busy
     pub async fn log_in(&self, name: &str, password: &str, address: IpAddr, now: Instant) -> Result<Credential> {
+        let digest = self.verifier.login_digest(name, password, address)?;
+        if let Some(kept) = self.kept.find_password(digest, now, self.clock) {
+            return Ok(kept);
+        }
         let sent = SentPassword { password, sender: Sender::new(name, address), now };
         let read = || async { self.user_with_password(name).await };
-        let verified = self.verifier.verify_sent(sent, read).await?;
-        let (user, hash) = verified.ok_or(AuthError::Unauthorized)?;
-        Ok(Credential(Proof::Password { user, hash }))
+        // In a box, since few requests wait for it: the future of each would have its size.
+        let verified = Box::pin(self.verifier.verify_sent(sent, read)).await?;
+        Ok(Credential::password(verified.ok_or(AuthError::Unauthorized)?, digest, now))
     }
 
     /// The user of a name who may log in, with the hash of his password.
@@ -159,22 +163,26 @@ impl Auth {
                 Ok((plan, expires))
             })
             .await?;
-        let credential = Credential(Proof::Secret { owner: owner.clone(), digest });
+        let credential = Credential::of_secret(owner.clone(), digest);
         Ok(NewSecret { text, id: owner.id, created, expires, credential })
     }
 
     /// Finds the session, token or share that a client has sent. [`Auth::authority`] tells whether it is still valid.
     pub async fn find_secret(&self, text: &str) -> Result<Credential> {
         let digest = digest_of(text);
+        if let Some(kept) = self.kept.find_secret(digest, self.clock) {
+            return Ok(kept);
+        }
         let query = RowQuery::cells(vec![Column::new(CF, secret::OWNER)]);
         let row = self.tables.get(secret::TABLE, &digest.0, &query).await?;
         let owner = row.get(CF, secret::OWNER).ok_or(AuthError::Unauthorized)?;
-        Ok(Credential(Proof::Secret { owner: SecretOwner::decode(owner)?, digest }))
+        Ok(Credential::of_secret(SecretOwner::decode(owner)?, digest))
     }
 
     /// Notes that a session or token was used, at most once an hour. `authority`: what was read of it.
     pub async fn note_use(&self, credential: &Credential, authority: &Authority) -> Result<()> {
-        let (Some(owner), now) = (credential.secret(), (self.clock)()) else { return Ok(()) };
+        let Some(owner) = credential.secret() else { return Ok(()) };
+        let now = (self.clock)();
         if authority.used().is_some_and(|used| now.ms().saturating_sub(used.ms()) < USE_MS) {
             return Ok(());
         }

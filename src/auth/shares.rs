@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Auth;
 use super::authority::Authority;
-use super::credential::{Credential, Proof};
+use super::credential::Credential;
 use super::decide::DirChain;
 use super::error::{AuthError, Result};
 use super::guards;
@@ -109,7 +109,7 @@ impl Auth {
             Ok((plan, share))
         };
         let share = self.until_committed_by(by, decide).await?;
-        let (credential, expires) = (Credential(Proof::Secret { owner: owner.clone(), digest }), share.expires);
+        let (credential, expires) = (Credential::of_secret(owner.clone(), digest), share.expires);
         let listed = ListedShare { id: owner.id, user: owner.user.clone(), share, used: 0 };
         Ok((NewSecret { text, id: owner.id, created, expires, credential }, listed))
     }

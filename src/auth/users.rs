@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::Auth;
 use super::authority::Authority;
-use super::credential::{Credential, Proof};
+use super::credential::Credential;
 use super::error::{AuthError, Result};
 use super::guards;
 use crate::schema::CF;
@@ -181,9 +181,9 @@ impl Auth {
         let OldPassword { password, address, now } = change.old_password.as_ref().ok_or(AuthError::Forbidden)?;
         let asker = by.user().ok_or(AuthError::Forbidden)?;
         if asker == name {
-            return match self.log_in(name.as_str(), password, *address, *now).await.map(|login| login.0) {
-                Ok(Proof::Password { hash, .. }) => Ok(hash),
-                Ok(_) | Err(AuthError::Unauthorized) => Err(AuthError::WrongPassword),
+            return match self.log_in(name.as_str(), password, *address, *now).await {
+                Ok(login) => login.password_hash().cloned().ok_or(AuthError::WrongPassword),
+                Err(AuthError::Unauthorized) => Err(AuthError::WrongPassword),
                 Err(error) => Err(error),
             };
         }
@@ -208,10 +208,7 @@ impl Auth {
 
     /// Puts the session of the request again, after all sessions of its user have been deleted.
     async fn keep_session(&self, by: &Credential) -> Result<Vec<Change>> {
-        let Proof::Secret { owner, .. } = &by.0 else { return Ok(Vec::new()) };
-        if owner.kind.family() != SESSION {
-            return Ok(Vec::new());
-        }
+        let Some(owner) = by.secret().filter(|owner| owner.kind.family() == SESSION) else { return Ok(Vec::new()) };
         let columns = vec![owner.column(), owner.used_column()];
         let row = self.tables.get(account::TABLE, &key(&owner.user), &RowQuery::cells(columns)).await?;
         Ok(row.family(SESSION).map(|cell| Change::put(SESSION, cell.qualifier.clone(), cell.value.clone())).collect())

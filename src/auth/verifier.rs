@@ -1,5 +1,6 @@
 //! Verifies the passwords that clients send: remembered ones at once, wrong ones slowly, a few at a time.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use tokio::sync::Mutex;
 use super::error::{AuthError, Result};
 use super::hash_queue::{HashQueue, PasswordOf, QUEUED};
 use super::password::{self, PasswordError};
-use super::remembered::{Remembered, SentDigest};
+use super::remembered::{LoginDigest, Remembered, SentDigest};
 use super::sender::{Sender, SentName};
 use super::slowdown::Slowdown;
 use crate::budget::Budget;
@@ -51,6 +52,11 @@ impl Verifier {
             remembered: Arc::default(),
             alike: (0..LOCKS).map(|_| Mutex::default()).collect(),
         }))
+    }
+
+    /// The keyed hash of a name, a password and an address exactly as they were sent.
+    pub fn login_digest(&self, name: &str, password: &str, address: IpAddr) -> HashResult<LoginDigest> {
+        Ok(self.0.remembered.login_digest(name, password, address)?)
     }
 
     /// The hash of a new password. `by`: who sets it; none for the first user.

@@ -233,9 +233,24 @@ impl<'a> Look<'a> {
     /// `attempt`: from 0. The first one costs less, and holds only if no directory moves meanwhile.
     pub async fn at(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath, attempt: usize) -> Result<Self> {
         let epoch = ns.live_dirs.now();
-        // What was read before is enough, as it is compared in the end: `holds`.
-        let access = if attempt == 0 { requester.access_before().await? } else { requester.access().await? };
-        Self::of(Rights { ns, access }, path, epoch, attempt).await
+        Self::of(Rights { ns, access: requester.access().await? }, path, epoch, attempt).await
+    }
+
+    /// The first look at a file: decided on the directories above it, which are known to be there, so that no row is read
+    /// at its own path. None if they are not known, or if he may not read there: then the path is to be looked at.
+    pub async fn above(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath) -> Result<Option<Self>> {
+        let epoch = ns.live_dirs.now();
+        let rights = Rights { ns, access: requester.access().await? };
+        let is_file = !rights.access.is_unrestricted() && ns.live_dirs.chain(path).is_none();
+        let above = path.split().filter(|_| is_file).and_then(|(parent, _)| ns.live_dirs.chain(&parent));
+        let Some(chain) = above else { return Ok(None) };
+        match rights.access.decide(&chain, Right::Read).await {
+            Ok(permission) => {
+                Ok(Some(Self { rights, path, epoch, sight: Sight::Whole(chain, permission), links: None }))
+            }
+            Err(AuthError::Forbidden) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn of(rights: Rights<'a>, path: &'a DrivePath, epoch: LiveEpoch, attempt: usize) -> Result<Self> {

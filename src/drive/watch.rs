@@ -4,11 +4,11 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::time::Instant;
 
-use super::error::Result;
+use super::error::{DriveError, Result};
 use super::namespace::Namespace;
 use super::namespace::dir_chain::chains_of;
 use super::rights::{Rights, Sight};
-use super::settings::ASK_AGAIN;
+use super::settings::{ASK_AGAIN, TRIES};
 use crate::auth::Requester;
 use crate::budget::Budget;
 use crate::content::Body;
@@ -68,11 +68,19 @@ impl Watch {
     async fn ask(&self) -> Result<()> {
         let rights = Rights::read(&self.ns, &self.requester).await?;
         let Some(dir) = self.dir else { return Ok(()) };
-        let _read_only = match chains_of(&self.ns, &[dir], DirId::ROOT).await?.first() {
-            Some(chain) => rights.read_in(chain).await?,
-            // It was removed: what he reads is of no directory any more.
-            None => rights.read_file(&self.path).await?,
-        };
-        Ok(())
+        for _ in 0..TRIES {
+            let epoch = self.ns.live_dirs.now();
+            let found = match chains_of(&self.ns, &[dir], DirId::ROOT).await?.first() {
+                Some(chain) => rights.read_in(chain).await,
+                // It was removed: what he reads is of no directory any more.
+                None => rights.read_file(&self.path).await,
+            };
+            match found {
+                // A directory has moved meanwhile: he may read it where it is now.
+                Err(DriveError::NotFound) if !self.ns.live_dirs.unchanged_since(epoch) => {}
+                found => return found.map(|_read_only| ()),
+            }
+        }
+        Err(DriveError::Contended)
     }
 }

@@ -105,9 +105,10 @@ async fn call_frequent(app: App, pattern: &'static str, request: Request) -> Res
     let is_head = request.method() == Method::HEAD;
     let mut response = access_log::handle(app.clone(), request, Some(pattern), |request| async {
         let (parts, _) = request.into_parts();
+        // In boxes, so that the future around them is small: it is moved a few times.
         let response = match pattern {
-            pattern::STAT_PATH => stat::get_parts(app, parts).await,
-            _ => download::get_parts(app, parts).await,
+            pattern::STAT_PATH => Box::pin(stat::get_parts(app, parts)).await,
+            _ => Box::pin(download::get_parts(app, parts)).await,
         };
         response.into_response()
     })

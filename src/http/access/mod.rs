@@ -88,7 +88,8 @@ pub async fn admit(
 ) -> Result<Option<Requester>> {
     let (auth, RequestHead { method, headers, extensions, .. }) = (&app.auth, head);
     if let Callers::Share(wanted) = callers {
-        return share::admit(app, wanted, head, note).await.map(|share| Some(auth.requester(share)));
+        // In a box, so that the future of every request is small: it is moved a few times.
+        return Box::pin(share::admit(app, wanted, head, note)).await.map(|share| Some(auth.requester(share)));
     }
     let is_foreign = browser::is_foreign(method, headers);
     if callers == Callers::Anybody && !is_foreign {
@@ -121,8 +122,7 @@ pub async fn admit(
     if let Err(error) = auth.note_use(&credential, &authority).await {
         tracing::warn!(%error, "the use of a credential is not noted");
     }
-    // A request with a body may wait for that for long.
-    Ok(Some(if method.is_safe() { auth.admitted(credential, authority) } else { auth.requester(credential) }))
+    Ok(Some(auth.requester(credential)))
 }
 
 /// What a request has proved, if that holds now, and what its user may do by it.

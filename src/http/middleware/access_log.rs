@@ -35,6 +35,7 @@ use crate::http::response::share_page;
 use crate::http::routes::pattern::{self, label};
 use crate::http::routes::{login, share_login};
 use crate::http::server::drain;
+use crate::schema::user_name::UserName;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -228,7 +229,7 @@ struct LogLine {
     /// Percent-encoded as it was sent, and what was not: no name can pass for anything else in a log.
     path: String,
     /// None on a drive without users, and if no valid credential was sent.
-    user: Option<String>,
+    user: Option<UserName>,
     /// The id of the session or token; none for a password.
     credential: Option<Uuid>,
     /// None if the client left before there was an answer.
@@ -248,7 +249,7 @@ impl LogLine {
             // A stranger asks, not the user who has made it.
             self.path = logged_path(path, self.credential);
         } else {
-            self.user = credential.user().map(|user| user.as_str().to_owned());
+            self.user = credential.user().cloned();
         }
     }
 }
@@ -262,7 +263,7 @@ impl Drop for LogLine {
             id = &*self.id.as_hyphenated().encode_lower(&mut id),
             method = self.method.as_str(),
             path = self.path,
-            user = self.user,
+            user = self.user.as_ref().map(UserName::as_str),
             credential = self.credential.map(tracing::field::display),
             status = self.status.unwrap_or(0),
             bytes = self.bytes,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use rowdrive::auth::{Auth, Credential, NewToken};
 use rowdrive::drive::{Condition, DriveError, ListQuery, NameQuery, Node, TimeQuery, UserDrive};
 use rowdrive::engines::memory::Memory;
@@ -102,12 +101,9 @@ impl Case {
         Self { fixture, auth: Auth::new(tables, now), rival }
     }
 
-    /// The drive on the store that the test watches, for this requester, whose account was read when his request came.
+    /// The drive on the store that the test watches, for this requester.
     pub fn drive(&self, by: &Credential) -> UserDrive {
-        // Nobody watches the store of the rival, which is in memory.
-        let authority = self.rival.authority(by).now_or_never().and_then(Result::ok);
-        let requester = authority.map(|authority| self.auth.admitted(by.clone(), authority));
-        self.fixture.drive.for_requester(requester.unwrap_or_else(|| self.auth.requester(by.clone())))
+        self.fixture.drive.for_requester(self.auth.requester(by.clone()))
     }
 }
 

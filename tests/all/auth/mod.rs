@@ -85,6 +85,8 @@ on_every_store! {
         a_new_password_ends_the_other_sessions
         disabling_ends_sessions_and_stops_tokens
         a_secret_that_was_ended_is_not_valid
+        what_was_sent_before_proves_nothing_once_it_has_ended
+        a_credential_in_use_gets_and_loses_many_grants
         secrets_are_those_of_their_user
         no_session_is_made_for_an_old_password
         a_user_has_at_most_a_hundred_sessions_and_tokens

@@ -1,12 +1,13 @@
 //! Logins, sessions and tokens.
 
 use futures_util::future::join_all;
-use rowdrive::auth::{AuthError, NewToken, UserChange};
+use rowdrive::auth::{AuthError, Credential, NewToken, UserChange};
 use rowdrive::schema::Timestamp;
+use rowdrive::schema::rights::Right;
 use rowdrive::schema::secret::SecretKind;
 use rowdrive::table::{RowQuery, RowRange, ScanQuery, Tables};
 
-use super::fixture::{ADMIN, PASSWORD, World, log_in, now, old_password, pass_days, user};
+use super::fixture::{ADMIN, PASSWORD, World, grantee, log_in, now, old_password, pass_days, user};
 
 /// Index entries of secrets.
 pub async fn entries(tables: &Tables) -> usize {
@@ -29,6 +30,69 @@ pub async fn a_login_needs_the_right_password_of_an_enabled_user(world: World) {
     world.auth.change_user(&admin, "tom", disable).await.unwrap();
     assert!(!world.is_valid(&login).await);
     assert!(matches!(log_in(&world.auth, "tom", PASSWORD).await, Err(AuthError::Unauthorized)));
+}
+
+/// What a request has proved by a secret; none if it is not valid.
+async fn by_secret(world: &World, text: &str) -> Option<Credential> {
+    let found = world.auth.find_secret(text).await.ok()?;
+    world.is_valid(&found).await.then_some(found)
+}
+
+/// As [`by_secret`], with the password of Tom.
+async fn by_password(world: &World, password: &str) -> Option<Credential> {
+    let found = log_in(&world.auth, "tom", password).await.ok()?;
+    world.is_valid(&found).await.then_some(found)
+}
+
+/// Each is sent before and after each end, so it is known then.
+pub async fn what_was_sent_before_proves_nothing_once_it_has_ended(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let tokens =
+        join_all((0..2).map(|_| async { world.auth.make_token(&tom, NewToken::default()).await.unwrap() })).await;
+    let session = world.session("tom").await;
+    let valid = async |password: &str| {
+        let mut valid = Vec::new();
+        for _ in 0..2 {
+            valid.clear();
+            for text in [&tokens[0].text, &tokens[1].text, &session.text] {
+                valid.push(by_secret(&world, text).await.is_some());
+            }
+            valid.push(by_password(&world, password).await.is_some());
+        }
+        valid
+    };
+    let change = async |change| world.auth.change_user(&admin, "tom", change).await.map(|_| ()).unwrap();
+    assert_eq!(valid(PASSWORD).await, [true; 4]);
+    world.auth.revoke(&tom, &user("tom"), SecretKind::Token, tokens[0].id).await.unwrap();
+    assert_eq!(valid(PASSWORD).await, [false, true, true, true]);
+    let disable = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
+    change(disable(true)).await;
+    assert_eq!(valid(PASSWORD).await, [false; 4]);
+    change(disable(false)).await;
+    assert_eq!(valid(PASSWORD).await, [false, true, false, true]);
+    change(UserChange { password: Some("battery staple".into()), ..UserChange::default() }).await;
+    assert_eq!(valid(PASSWORD).await, [false, true, false, false]);
+    assert_eq!(valid("battery staple").await, [false, true, false, true]);
+    world.auth.remove_user(&admin, "tom").await.unwrap();
+    assert_eq!(valid("battery staple").await, [false; 4]);
+}
+
+/// As one whose download asks again all the time: each read finds more grants, and then fewer.
+pub async fn a_credential_in_use_gets_and_loses_many_grants(world: World) {
+    let admin = world.admin().await;
+    let tom = world.user(&admin, "tom").await;
+    let dirs: Vec<_> = (0..60).map(|n| format!("/many/{n}")).collect();
+    for dir in &dirs {
+        world.mkdir(dir).await;
+        world.give(&admin, dir, "tom", &[Right::Read]).await;
+        assert!(world.may(&tom, dir, Right::Read).await, "{dir}");
+    }
+    for dir in &dirs {
+        world.auth.delete_grant(&admin, &world.chain(dir).await, &grantee("tom")).await.unwrap();
+        assert!(!world.may(&tom, dir, Right::Read).await, "{dir}");
+    }
+    assert!(world.is_valid(&world.session("tom").await.credential).await);
 }
 
 pub async fn a_session_ends_when_it_is_not_used_and_after_ninety_days(world: World) {

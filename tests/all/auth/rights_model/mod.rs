@@ -65,7 +65,8 @@ const KEPT: usize = 8;
 /// A store with users, copied for each seed: to make users is slow.
 struct Base {
     store: Memory,
-    known: Vec<(UserName, bool, Credential)>,
+    /// The users, and which of them are admins.
+    known: Vec<(UserName, bool)>,
 }
 
 impl Base {
@@ -74,10 +75,10 @@ impl Base {
         let world = fixture::World::new((memory.clone(), tempfile::tempdir().unwrap())).await;
         world.auth.make_first_user(new_user(ADMIN)).await.unwrap();
         let admin = log_in(&world.auth, ADMIN, PASSWORD).await.unwrap();
-        let mut known = vec![(fixture::user(ADMIN), true, admin.clone())];
+        let mut known = vec![(fixture::user(ADMIN), true)];
         for (name, is_admin) in [("eve", true), ("tom", false), ("max", false), ("ann", false)] {
             world.auth.add_user(&admin, NewUser { admin: is_admin, ..new_user(name) }).await.unwrap();
-            known.push((fixture::user(name), is_admin, log_in(&world.auth, name, PASSWORD).await.unwrap()));
+            known.push((fixture::user(name), is_admin));
         }
         world.drive.close().await;
         Self { store: (*memory).clone(), known }
@@ -107,17 +108,19 @@ impl Run {
         let settings = Settings { clock: now, lock_wait: Settings::default().lock_wait, ..SETTINGS };
         let drive = Drive::open_with(tables.clone(), &data.path().join("content"), settings).await.unwrap();
         let auth = Auth::new(tables.clone(), now);
-        let known = |(name, admin, credential): &(UserName, bool, Credential)| Known {
-            name: name.clone(),
-            admin: *admin,
-            credentials: vec![credential.clone()],
-        };
-        let pool = Mutex::new(Pool::new(base.known.iter().map(known).collect()));
+        // A credential has what was read of its account in one store.
+        let mut users = Vec::new();
+        for (name, admin) in &base.known {
+            let credentials = vec![log_in(&auth, name.as_str(), PASSWORD).await.unwrap()];
+            users.push(Known { name: name.clone(), admin: *admin, credentials });
+        }
+        let pool = Mutex::new(Pool::new(users));
         drive.idle().await;
         recorder.take();
         let rows = Rows::new(recorder.rows().await, now());
         let world = Arc::new(World { recorder, drive, auth, pool });
-        Self { seed, world, admin: base.known[0].2.clone(), rows, tables, data, made: 0 }
+        let admin = world.pool().first_admin();
+        Self { seed, world, admin, rows, tables, data, made: 0 }
     }
 
     async fn round(&mut self, number: u64, steps: usize, tally: &mut Tally) -> Vec<String> {
