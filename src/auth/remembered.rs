@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use super::random::{RandomError, random};
-use super::sender::Sender;
+use super::sender::{Sender, address_bytes};
 use crate::schema::account::PasswordHash;
 
 /// How long, since the last time that it was sent.
@@ -64,12 +64,8 @@ impl Remembered {
 
     /// The digest of what was sent, as it was sent.
     pub fn login_digest(&self, name: &str, password: &str, address: IpAddr) -> Result<LoginDigest, RandomError> {
-        let address = match address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
         // The name has its length: no others make the same bytes with another password.
-        let name = [&address.octets()[..], &name.len().to_be_bytes(), name.as_bytes()].concat();
+        let name = [&address_bytes(address)[..], &name.len().to_be_bytes(), name.as_bytes()].concat();
         Ok(LoginDigest(self.keyed(b"text", name, password)?))
     }
 

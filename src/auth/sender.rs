@@ -35,15 +35,19 @@ impl Sender {
 
     /// Its bytes: each sender has others, of the same length.
     pub fn bytes(&self) -> [u8; 48] {
-        let net = match self.net.0 {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
         let mut bytes = [0; 48];
         let (name, address) = bytes.split_at_mut(32);
         name.copy_from_slice(&self.name.0);
-        address.copy_from_slice(&net.octets());
+        address.copy_from_slice(&address_bytes(self.net.0));
         bytes
+    }
+}
+
+/// The bytes of an address: of IPv4 those of the IPv6 address that stands for it.
+pub fn address_bytes(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
     }
 }
 

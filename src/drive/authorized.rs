@@ -35,37 +35,28 @@ where
     Err(DriveError::Contended)
 }
 
-/// What `read` finds of a file by a [look at the directories above it](Look::above). None if there is no such look, if it
-/// holds no more, or if nothing is found: then a look at the path itself decides.
-///
-/// It shows no more than that look. If a directory is at the path, rights that are bound to it do not count here.
-async fn look_above<'a, T, F>(
+/// As [`look_at`], for one entry: the first look is at the [directories above it](Look::above).
+async fn look_at_entry<'a, T, F>(
     ns: &'a Namespace,
     requester: &Requester,
     path: &'a DrivePath,
-    read: impl FnOnce(Look<'a>) -> F,
-) -> Result<Option<T>>
+    read: impl Fn(Look<'a>) -> F,
+) -> Result<T>
 where
     F: Future<Output = (Look<'a>, Result<T>)>,
 {
-    let Some(look) = Look::above(ns, requester, path).await? else { return Ok(None) };
-    let (look, found) = read(look).await;
-    Ok(match found {
-        Ok(found) if look.holds().await? => Some(found),
-        _ => None,
-    })
+    if let Some(look) = Look::above(ns, requester, path).await? {
+        let (look, found) = read(look).await;
+        if found.is_ok() && look.holds().await? {
+            return found;
+        }
+    }
+    look_at(ns, requester, path, read).await
 }
 
 /// The file or directory at a path.
 pub async fn stat(ns: &Namespace, requester: &Requester, path: &DrivePath) -> Result<Node> {
-    let file = look_above(ns, requester, path, |look| async {
-        let found = lookup::stat(ns, path).await;
-        (look, found.and_then(|node| if node.is_directory() { Err(DriveError::IsDirectory) } else { Ok(node) }))
-    });
-    if let Some(file) = file.await? {
-        return Ok(file);
-    }
-    look_at(ns, requester, path, |look| async move {
+    look_at_entry(ns, requester, path, |look| async move {
         let found = stat_in(ns, &look.sight, path).await;
         (look, found)
     })
@@ -150,7 +141,7 @@ async fn list_ways(
 
 /// One version of a file: attributes and content belong together.
 pub async fn open_file(ns: &Namespace, content: &Content, requester: &Requester, path: &DrivePath) -> Result<OpenFile> {
-    look_at(ns, requester, path, |look| async move {
+    look_at_entry(ns, requester, path, |look| async move {
         let found = if look.sight.is_whole() {
             open::open_file(ns, content, path).await
         } else {
@@ -170,19 +161,10 @@ pub async fn open_content(
     path: &DrivePath,
     entry: &FileEntry,
 ) -> Result<WatchedContent> {
-    let watched = |look: &Look<'_>, body| WatchedContent::new(ns, requester, path, (&look.sight, body));
-    let known = look_above(ns, requester, path, |look| async {
-        let body = open::open_content(ns, content, path, entry).await;
-        let found = body.map(|body| watched(&look, body));
-        (look, found)
-    });
-    if let Some(found) = known.await? {
-        return Ok(found);
-    }
-    look_at(ns, requester, path, |look| async move {
+    look_at_entry(ns, requester, path, |look| async move {
         let found = if look.sight.is_whole() {
             let body = open::open_content(ns, content, path, entry).await;
-            body.map(|body| watched(&look, body))
+            body.map(|body| WatchedContent::new(ns, requester, path, (&look.sight, body)))
         } else {
             Err(DriveError::NotFound)
         };

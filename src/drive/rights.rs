@@ -236,13 +236,14 @@ impl<'a> Look<'a> {
         Self::of(Rights { ns, access: requester.access().await? }, path, epoch, attempt).await
     }
 
-    /// The first look at a file: decided on the directories above it, which are known to be there, so that no row is read
-    /// at its own path. None if they are not known, or if he may not read there: then the path is to be looked at.
+    /// The first look at an entry: decided on the directories above it, which are known to be there, so that no row is read
+    /// at its own path. Who may read there may read the entry, be it a file or a directory. None if they are not known, or
+    /// if he may not: then the path is to be looked at.
     pub async fn above(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath) -> Result<Option<Self>> {
         let epoch = ns.live_dirs.now();
         let rights = Rights { ns, access: requester.access().await? };
-        let is_file = !rights.access.is_unrestricted() && ns.live_dirs.chain(path).is_none();
-        let above = path.split().filter(|_| is_file).and_then(|(parent, _)| ns.live_dirs.chain(&parent));
+        let is_restricted = !rights.access.is_unrestricted();
+        let above = path.split().filter(|_| is_restricted).and_then(|(parent, _)| ns.live_dirs.chain(&parent));
         let Some(chain) = above else { return Ok(None) };
         match rights.access.decide(&chain, Right::Read).await {
             Ok(permission) => {

@@ -37,8 +37,8 @@ impl WatchedContent {
 
     /// As [`Body::stream`]. After some seconds the requester's right is read again before the next piece.
     ///
-    /// Errors: also [`DriveError::Unauthorized`](super::DriveError::Unauthorized) and
-    /// [`DriveError::NotFound`](super::DriveError::NotFound), once he may not read it any more.
+    /// Errors: also [`DriveError::Unauthorized`] and
+    /// [`DriveError::NotFound`], once he may not read it any more.
     pub fn stream(self, from: u64, to: u64) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
         self.stream_within(Budget::unlimited(), from, to)
     }

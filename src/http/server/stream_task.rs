@@ -126,7 +126,7 @@ impl<F> StreamTask<F> {
     /// Whether the client reads too slowly.
     fn is_too_slow(&mut self, cx: &mut Context<'_>) -> bool {
         let Self { state, timeouts, stall, pace, taken: before, .. } = self;
-        let memory = timeouts.memory_of(state.link_request.get().is_some());
+        let memory = || timeouts.memory_of(state.link_request.get().is_some());
         let taken = state.taken.load(Ordering::Relaxed);
         let progress = taken + state.sent.load(Ordering::Relaxed);
         let waits = state.waits_for_client.load(Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl<F> StreamTask<F> {
             *before = taken;
             *stall = None;
             state.set_stalled(false);
-            if pace.is_too_slow(&timeouts.limits, &memory) {
+            if pace.is_too_slow(&timeouts.limits, &memory()) {
                 return true;
             }
         }
@@ -145,6 +145,7 @@ impl<F> StreamTask<F> {
             return false;
         }
         let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
+        let memory = memory();
         while let Poll::Ready(ended) = timer.poll_check(cx, &memory) {
             if ended {
                 tracing::debug!("a stream was reset: its client does not read");

@@ -32,14 +32,13 @@ fn head() -> Vec<u8> {
     [&[0x82, 0x87, 0x84, 0x41, 9][..], b"localhost"].concat()
 }
 
-/// Requests for a path, each on a stream of its own, of a client that lets the server send gigabytes.
-pub fn requests_with_large_windows(path: &str, streams: u32) -> Vec<u8> {
+/// The request for a path of a client that lets the server send gigabytes.
+pub fn request_with_large_windows(path: &str) -> Vec<u8> {
     let (window, more) = (i32::MAX.to_be_bytes(), (i32::MAX - 65_535).to_be_bytes());
     let settings = frame(SETTINGS, 0, 0, &[&[0, 4], &window[..]].concat());
     let head = [&[0x82, 0x87, 0x44, path.len() as u8], path.as_bytes(), &[0x41, 9], b"localhost"].concat();
-    let requests: Vec<u8> =
-        (0..streams).flat_map(|n| frame(HEADERS, END_STREAM_AND_HEADERS, 1 + 2 * n, &head)).collect();
-    [PREFACE, &settings, &frame(WINDOW_UPDATE, 0, 0, &more), &requests].concat()
+    let request = frame(HEADERS, END_STREAM_AND_HEADERS, 1, &head);
+    [PREFACE, &settings, &frame(WINDOW_UPDATE, 0, 0, &more), &request].concat()
 }
 
 /// The head of `PUT https://localhost/v1/fs/x`.

@@ -5,73 +5,74 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use rowdrive::drive::Settings;
 use rowdrive::http::Options;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::super::access::world::{PASSWORD, basic};
 use super::super::test_app::{TestApp, bytes};
-use super::http2_frames::requests_with_large_windows;
+use super::http2_frames::request_with_large_windows;
 use super::secure_server::{HTTP1, HTTP2, LONG, SecureServer, serve_app};
 
 const MIB: usize = 1 << 20;
 /// More than have a buffer each in the memory of strangers.
-const READERS: usize = 24;
+const READERS: usize = 12;
 
-/// A server with little memory, and the path of a large file by a link.
-async fn serve_link() -> (SecureServer, String) {
-    let settings = Settings { memory: 32 * MIB, ..Settings::default() };
+/// A server with little memory, and two links: to a folder with a large file, and to another one.
+async fn serve_links() -> (SecureServer, [String; 2]) {
+    let settings = Settings { memory: 16 * MIB, ..Settings::default() };
     let app = TestApp::with_settings(Options::default(), settings).await;
     let server = serve_app(app, Options::default()).await;
     let eve = basic("eve", PASSWORD);
     let headers = [("authorization", eve.as_str()), ("content-type", "application/json")];
-    let ask = async |target: &str, body: Value| server.app.send("POST", target, &headers, body.to_string()).await;
     let user = json!({"name": "eve", "password": PASSWORD}).to_string();
     server.app.send("POST", "/v1/users", &headers[1..], user).await.is(201);
     server.app.send("PUT", "/v1/fs/a/large", &headers[..1], bytes(30 * MIB)).await.is(201);
     server.app.send("PUT", "/v1/fs/b/f", &headers[..1], bytes(MIB)).await.is(201);
-    let mut links = Vec::new();
-    for path in ["/a", "/b"] {
-        let made = ask("/v1/shares", json!({"path": path, "mode": "read"})).await.is(201).json();
-        links.push(made["url"].as_str().unwrap().to_owned());
-    }
-    (server, links.concat())
+    let link = async |path: &str| {
+        let share = json!({"path": path, "mode": "read"}).to_string();
+        let made = server.app.send("POST", "/v1/shares", &headers, share).await.is(201).json();
+        made["url"].as_str().unwrap().to_owned()
+    };
+    let links = [link("/a").await, link("/b").await];
+    (server, links)
 }
 
-/// Waits until strangers wait for memory, and then until one of another link has his file.
+/// Waits until strangers wait for memory, and then until one of another link has his file. Who is not hurried for them
+/// keeps his for a minute.
 async fn others_get_memory(server: &SecureServer, url: &str) {
     let memory = server.app.drive.memory().of_strangers();
+    // Until the sockets of the readers are full.
+    sleep(Duration::from_secs(3)).await;
     let begun = Instant::now();
     while !memory.is_short() {
         assert!(begun.elapsed() < LONG, "nobody waits");
         sleep(Duration::from_millis(10)).await;
     }
     while server.app.get(&format!("{url}fs/f")).await.status != 200 {
-        assert!(begun.elapsed() < LONG, "others get no memory");
+        assert!(begun.elapsed() < 2 * LONG, "others get no memory");
     }
 }
 
 /// Their windows are large, so that the library hands all to the socket: to reset their streams does not help.
 #[tokio::test]
 async fn who_reads_nothing_of_a_socket_of_http_2_is_cut() {
-    let (server, urls) = serve_link().await;
-    let (url, other) = urls.split_at(urls.len() / 2);
-    let requests = requests_with_large_windows(&format!("{url}fs/large"), 2);
+    let (server, [url, other]) = serve_links().await;
+    let request = request_with_large_windows(&format!("{url}fs/large"));
     let readers = (0..READERS).map(|_| async {
         let mut stream = server.connect_small(HTTP2).await;
-        stream.write_all(&requests).await.unwrap();
+        stream.write_all(&request).await.unwrap();
         stream
     });
     let unread = join_all(readers).await;
-    others_get_memory(&server, other).await;
+    others_get_memory(&server, &other).await;
     drop(unread);
 }
 
 #[tokio::test]
 async fn who_reads_a_little_each_second_is_cut() {
-    let (server, urls) = serve_link().await;
-    let (url, other) = urls.split_at(urls.len() / 2);
+    let (server, [url, other]) = serve_links().await;
     let mut readers = JoinSet::new();
     for _ in 0..READERS {
         let mut stream = server.connect_small(HTTP1).await;
@@ -84,5 +85,5 @@ async fn who_reads_a_little_each_second_is_cut() {
             }
         });
     }
-    others_get_memory(&server, other).await;
+    others_get_memory(&server, &other).await;
 }
