@@ -2,10 +2,13 @@
 //!
 //! A request takes a permit before it allocates a buffer, and waits while the budget is used up. So memory is bounded
 //! whatever clients do. A quarter of the budget is for small buffers alone, so that a request for a small file does not
-//! wait behind large ones. All strangers together have a quarter of the budget at most: [`Budget::of_strangers`].
+//! wait behind large ones.
+//!
+//! Strangers are those who ask by the link of a share. All of them together have a quarter of the budget at most, and the
+//! strangers of one address a quarter of that: [`Budget::of_stranger`].
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,33 +17,57 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::client_net::ClientNet;
+
 /// Bytes are counted in units of this size.
-const PAGE: usize = 4096;
+const UNIT: usize = 4096;
 /// A buffer of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
 /// Small buffers have the budget divided by this.
-const SMALL_PART: usize = 4;
+const SMALL_DIVISOR: usize = 4;
 /// Strangers have the budget divided by this.
-const STRANGERS_PART: usize = 4;
-/// In the part of strangers, a buffer of at most this many bytes is small: what has become large has had a small one before,
+const STRANGERS_DIVISOR: usize = 4;
+/// The strangers of one address have the part of strangers divided by this.
+const ADDRESS_DIVISOR: usize = 4;
+/// In the parts of strangers, a buffer of at most this many bytes is small: what has become large has had a small one before,
 /// and must not wait for those that are where it was.
-const STRANGERS_SMALL: usize = 256 << 10;
+pub const STRANGERS_SMALL: usize = 256 << 10;
 /// How long a request waits for memory before it is refused.
 pub const WAIT: Duration = Duration::from_secs(10);
 
-/// The budget. Cheap to clone; all clones are one.
+/// The budget, for one kind of holders. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]
 pub struct Budget {
     whole: Arc<Inner>,
-    /// The part of strangers: what all of them have at most.
-    strangers: Arc<Inner>,
-    /// Whether each permit is of that part, too.
-    is_of_strangers: bool,
+    strangers: Arc<StrangersPart>,
+    holder: Holder,
 }
 
+/// Who takes permits. Each permit of a stranger is one of all parts that he belongs to.
+#[derive(Clone, Debug)]
+enum Holder {
+    /// Users, and the server itself.
+    Users,
+    /// Strangers whose address is not known here.
+    Strangers,
+    /// The strangers of one address, with their part.
+    Address(Arc<Inner>),
+}
+
+/// What all strangers have at most.
+#[derive(Debug)]
+struct StrangersPart {
+    of_all: Inner,
+    /// The part of each address, as long as there is a budget or a permit of it.
+    of_addresses: Mutex<HashMap<ClientNet, Weak<Inner>>>,
+    /// Requests that wait for a part.
+    waiting: Gauge,
+}
+
+/// A number of bytes that permits are taken of: the budget, or a part of it.
 #[derive(Debug)]
 struct Inner {
-    /// Bytes of the budget; none if it is unlimited.
+    /// How many; none if it is unlimited.
     limit: Option<usize>,
     /// Bytes of the largest small buffer.
     largest_small: usize,
@@ -59,7 +86,7 @@ struct WaitQueue {
 
 #[derive(Debug)]
 struct Lane {
-    pages: Arc<Semaphore>,
+    units: Arc<Semaphore>,
     all: usize,
 }
 
@@ -72,34 +99,42 @@ struct BudgetMetrics {
     waited: Counter,
 }
 
-/// A part of the budget, until it is dropped. The default is a permit for nothing.
+/// The right to so many bytes of the budget, until it is dropped. The default is a permit for nothing.
 #[derive(Debug, Default)]
 pub struct Permit {
-    pages: Option<OwnedSemaphorePermit>,
+    units: Option<OwnedSemaphorePermit>,
     used: Gauge,
-    /// The same of the part of strangers, if it is of that.
-    of_strangers: Option<OwnedSemaphorePermit>,
+    /// The same of the parts of a stranger.
+    of_parts: [Option<OwnedSemaphorePermit>; 2],
+    /// Keeps the part of the address: another one would have no permit taken.
+    _address: Option<Arc<Inner>>,
 }
 
 impl Budget {
     /// A budget of this many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self::of(Inner::new(Some(bytes), SMALL), Inner::new(Some(bytes / STRANGERS_PART), STRANGERS_SMALL))
+        Self::with_limit(Some(bytes))
     }
 
     /// A budget without a limit, which is not counted either.
     pub fn unlimited() -> Self {
-        Self::of(Inner::new(None, SMALL), Inner::new(None, STRANGERS_SMALL))
+        Self::with_limit(None)
     }
 
-    fn of(whole: Inner, strangers: Inner) -> Self {
-        Self { whole: Arc::new(whole), strangers: Arc::new(strangers), is_of_strangers: false }
+    fn with_limit(bytes: Option<usize>) -> Self {
+        let strangers = StrangersPart::new(bytes.map(|bytes| bytes / STRANGERS_DIVISOR));
+        Self { whole: Arc::new(Inner::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }
     }
 
-    /// The same budget, for requests of which anybody can send many: they wait for each other when all of them have the part
-    /// of strangers, and nobody else waits for them then.
+    /// The same budget, for the strangers of this address. They wait for each other while they have the part of an address,
+    /// and nobody else waits for them then. All strangers wait while they have the part of strangers.
+    pub fn of_stranger(&self, address: ClientNet) -> Self {
+        Self { holder: Holder::Address(self.strangers.of_address(address)), ..self.clone() }
+    }
+
+    /// The same budget, for strangers whose address is not known: they are bounded by the part of all strangers alone.
     pub fn of_strangers(&self) -> Self {
-        Self { is_of_strangers: true, ..self.clone() }
+        Self { holder: Holder::Strangers, ..self.clone() }
     }
 
     /// Registers its metrics.
@@ -110,6 +145,8 @@ impl Budget {
         registry.register("used_bytes", "Bytes that they have", metrics.used.clone());
         registry.register("waiting", "Requests that wait for a buffer", metrics.waiting.clone());
         registry.register("waited", "Times that a request had to wait for a buffer", metrics.waited.clone());
+        let help = "Requests by links that wait for a buffer of other such requests";
+        registry.register("waiting_strangers", help, self.strangers.waiting.clone());
     }
 
     /// Bytes of the budget; the largest number if it is unlimited.
@@ -119,46 +156,104 @@ impl Budget {
 
     /// Takes this many bytes once they are free; the whole budget if it is smaller. First come, first served.
     pub async fn take(&self, bytes: usize) -> Permit {
-        // IMPORTANT: of the part first. Who waits for that has nothing that others wait for.
-        let of_strangers = if self.is_of_strangers { self.strangers.take(bytes).await } else { None };
-        self.permit(self.whole.take(bytes).await, of_strangers)
+        let mut of_parts = [None, None];
+        // IMPORTANT: the smallest part first. A request that waits for it has nothing yet that others may wait for.
+        for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
+            if let Some(part) = part {
+                *taken = part.take(bytes, Some(&self.strangers.waiting)).await;
+            }
+        }
+        self.permit(self.whole.take(bytes, None).await, of_parts)
     }
 
     /// Takes this many bytes; none if they are not free at once.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
-        let of_strangers = if self.is_of_strangers { self.strangers.try_take(bytes)? } else { None };
-        Some(self.permit(self.whole.try_take(bytes)?, of_strangers))
+        let mut of_parts = [None, None];
+        for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
+            if let Some(part) = part {
+                *taken = part.try_take(bytes)?;
+            }
+        }
+        Some(self.permit(self.whole.try_take(bytes)?, of_parts))
     }
 
-    /// Whether a request waits: memory that is not in use should be released.
+    /// Whether a request waits for what the holder has: memory that is not in use should be released.
     pub fn is_short(&self) -> bool {
-        self.all().any(Inner::is_short)
+        let waits_in = |part: Option<&Inner>| part.is_some_and(Inner::is_short);
+        self.whole.is_short()
+            || match &self.holder {
+                Holder::Users => false,
+                Holder::Strangers => self.strangers.waiting.get() > 0,
+                Holder::Address(_) => self.parts().into_iter().any(waits_in),
+            }
     }
 
-    /// The longest wait of all waiting requests; zero if none waits.
+    /// The longest wait of all these requests; zero if none waits.
     pub fn waited(&self) -> Duration {
-        self.all().map(Inner::waited).max().unwrap_or_default()
+        if !self.is_short() {
+            return Duration::ZERO;
+        }
+        let in_parts = self.parts().into_iter().flatten().map(Inner::waited).max().unwrap_or_default();
+        let elsewhere = if matches!(self.holder, Holder::Strangers) { self.strangers.waited() } else { Duration::ZERO };
+        self.whole.waited().max(in_parts).max(elsewhere)
     }
 
-    /// All whose requests wait for what a request of this budget has.
-    fn all(&self) -> impl Iterator<Item = &Inner> {
-        let strangers = Some(&*self.strangers).filter(|_| self.is_of_strangers);
-        strangers.into_iter().chain([&*self.whole])
+    /// The parts of the holder, the smallest first.
+    fn parts(&self) -> [Option<&Inner>; 2] {
+        match &self.holder {
+            Holder::Users => [None, None],
+            Holder::Strangers => [None, Some(&self.strangers.of_all)],
+            Holder::Address(part) => [Some(part), Some(&self.strangers.of_all)],
+        }
     }
 
-    fn permit(&self, pages: Option<OwnedSemaphorePermit>, of_strangers: Option<OwnedSemaphorePermit>) -> Permit {
-        let used = self.whole.metrics.used.clone();
-        let permit = Permit { pages, used, of_strangers };
+    fn permit(&self, units: Option<OwnedSemaphorePermit>, of_parts: [Option<OwnedSemaphorePermit>; 2]) -> Permit {
+        let _address = if let Holder::Address(part) = &self.holder { Some(part.clone()) } else { None };
+        let permit = Permit { units, used: self.whole.metrics.used.clone(), of_parts, _address };
         permit.used.inc_by(permit.bytes());
         permit
     }
 }
 
+impl StrangersPart {
+    fn new(limit: Option<usize>) -> Self {
+        let of_all = Inner::new(limit, STRANGERS_SMALL);
+        Self { of_all, of_addresses: Mutex::default(), waiting: Gauge::default() }
+    }
+
+    fn of_address(&self, address: ClientNet) -> Arc<Inner> {
+        let mut parts = self.lock();
+        if let Some(part) = parts.get(&address).and_then(Weak::upgrade) {
+            return part;
+        }
+        // Parts that are gone leave when there is no room for more. Then there is room for as many again, so each part is
+        // looked at a few times in all.
+        if parts.len() == parts.capacity() {
+            parts.retain(|_, part| part.strong_count() > 0);
+            parts.shrink_to_fit();
+            let room = parts.len().max(8);
+            parts.reserve(room);
+        }
+        let part = Arc::new(Inner::new(self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR), STRANGERS_SMALL));
+        parts.insert(address, Arc::downgrade(&part));
+        part
+    }
+
+    /// The longest wait for the part of an address.
+    fn waited(&self) -> Duration {
+        self.lock().values().filter_map(Weak::upgrade).map(|part| part.waited()).max().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClientNet, Weak<Inner>>> {
+        self.of_addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Lane {
     fn new(bytes: usize) -> Self {
-        // A permit has at most `u32::MAX` pages.
-        let all = (bytes / PAGE).clamp(1, u32::MAX as usize);
-        Self { pages: Arc::new(Semaphore::new(all)), all }
+        // A permit has at most `u32::MAX` units.
+        let all = (bytes / UNIT).clamp(1, u32::MAX as usize);
+        Self { units: Arc::new(Semaphore::new(all)), all }
     }
 }
 
@@ -166,20 +261,20 @@ impl Inner {
     fn new(limit: Option<usize>, largest_small: usize) -> Self {
         let (metrics, bytes) = (BudgetMetrics::default(), limit.unwrap_or(0));
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let small = Lane::new((bytes / SMALL_PART).max(SMALL));
-        let large = Lane::new(bytes - bytes / SMALL_PART);
+        let small = Lane::new((bytes / SMALL_DIVISOR).max(largest_small));
+        let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
         Self { limit, largest_small, small, large, queue: Mutex::default(), metrics }
     }
 
-    /// None without a limit.
-    async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// None without a limit. `more`: also counts it while it waits.
+    async fn take(&self, bytes: usize, more: Option<&Gauge>) -> Option<OwnedSemaphorePermit> {
         if let Some(taken) = self.try_take(bytes) {
             return taken;
         }
-        let _waiting = WaitingRequest::begin(self);
-        let (lane, pages) = self.lane(bytes);
+        let _waiting = WaitingRequest::begin(self, more);
+        let (lane, units) = self.lane(bytes);
         // This fails only if the semaphore is closed, and nothing closes it.
-        lane.pages.clone().acquire_many_owned(pages).await.ok()
+        lane.units.clone().acquire_many_owned(units).await.ok()
     }
 
     /// None if they are not free at once; of the permit, without a limit.
@@ -187,8 +282,8 @@ impl Inner {
         if self.limit.is_none() {
             return Some(None);
         }
-        let (lane, pages) = self.lane(bytes);
-        Some(Some(lane.pages.clone().try_acquire_many_owned(pages).ok()?))
+        let (lane, units) = self.lane(bytes);
+        Some(Some(lane.units.clone().try_acquire_many_owned(units).ok()?))
     }
 
     fn is_short(&self) -> bool {
@@ -204,7 +299,7 @@ impl Inner {
 
     fn lane(&self, bytes: usize) -> (&Lane, u32) {
         let lane = if bytes <= self.largest_small { &self.small } else { &self.large };
-        (lane, u32::try_from(bytes.div_ceil(PAGE).min(lane.all)).unwrap_or(u32::MAX))
+        (lane, u32::try_from(bytes.div_ceil(UNIT).min(lane.all)).unwrap_or(u32::MAX))
     }
 
     fn queue(&self) -> MutexGuard<'_, WaitQueue> {
@@ -216,17 +311,19 @@ impl Inner {
 struct WaitingRequest<'a> {
     budget: &'a Inner,
     number: u64,
+    more: Option<&'a Gauge>,
 }
 
 impl<'a> WaitingRequest<'a> {
-    fn begin(budget: &'a Inner) -> Self {
+    fn begin(budget: &'a Inner, more: Option<&'a Gauge>) -> Self {
         let mut queue = budget.queue();
         let number = queue.next;
         queue.next += 1;
         queue.since.insert(number, Instant::now());
         budget.metrics.waited.inc();
         budget.metrics.waiting.inc();
-        Self { budget, number }
+        more.map(Gauge::inc);
+        Self { budget, number, more }
     }
 }
 
@@ -234,21 +331,22 @@ impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.budget.queue().since.remove(&self.number);
         self.budget.metrics.waiting.dec();
+        self.more.map(Gauge::dec);
     }
 }
 
 impl Permit {
     fn bytes(&self) -> i64 {
-        let pages = self.pages.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        i64::try_from(pages * PAGE).unwrap_or(i64::MAX)
+        let units = self.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        i64::try_from(units * UNIT).unwrap_or(i64::MAX)
     }
 
     /// Gives back all but this many bytes.
     pub fn shrink(&mut self, bytes: usize) {
         let before = self.bytes();
-        for pages in self.pages.iter_mut().chain(&mut self.of_strangers) {
-            let over = pages.num_permits().saturating_sub(bytes.div_ceil(PAGE));
-            drop(pages.split(over));
+        for units in self.units.iter_mut().chain(self.of_parts.iter_mut().flatten()) {
+            let over = units.num_permits().saturating_sub(bytes.div_ceil(UNIT));
+            drop(units.split(over));
         }
         self.used.dec_by(before - self.bytes());
     }
@@ -324,13 +422,13 @@ mod tests {
     fn bytes_keep_their_permit_and_a_permit_can_shrink() {
         let budget = Budget::new(4 * MIB);
         let mut permit = budget.try_take(MIB).unwrap();
-        permit.shrink(PAGE + 1);
-        assert_eq!(budget.whole.metrics.used.get(), 2 * PAGE as i64);
+        permit.shrink(UNIT + 1);
+        assert_eq!(budget.whole.metrics.used.get(), 2 * UNIT as i64);
         permit.shrink(MIB);
         let bytes = permit.attach(Bytes::from_static(b"hello"));
         let part = bytes.slice(1..3);
         drop(bytes);
-        assert_eq!((&part[..], budget.whole.metrics.used.get()), (&b"el"[..], 2 * PAGE as i64));
+        assert_eq!((&part[..], budget.whole.metrics.used.get()), (&b"el"[..], 2 * UNIT as i64));
         drop(part);
         assert_eq!(budget.whole.metrics.used.get(), 0);
         assert!(budget.try_take(3 * MIB).is_some());
@@ -339,31 +437,67 @@ mod tests {
     #[tokio::test]
     async fn strangers_have_a_part_and_wait_for_each_other_alone() {
         let budget = Budget::new(64 * MIB);
-        let strangers = budget.of_strangers();
-        // 16 MiB: a quarter for small buffers, and more buffers are small than of the whole.
-        let small: Vec<_> = std::iter::from_fn(|| strangers.try_take(4 * SMALL)).collect();
-        let large: Vec<_> = std::iter::from_fn(|| strangers.try_take(MIB)).collect();
-        assert_eq!((small.len(), large.len()), (16, 12));
-        assert_eq!(budget.whole.metrics.used.get(), 16 * MIB as i64);
-        let mut waiting = Box::pin(strangers.take(MIB));
+        let address = |last| ClientNet::new([192, 0, 2, last].into());
+        let strangers: Vec<_> = (0..4).map(|last| budget.of_stranger(address(last))).collect();
+        let all_of = |budget: &Budget, bytes| std::iter::from_fn(|| budget.try_take(bytes)).collect::<Vec<_>>();
+        // 4 of 16 MiB: a quarter for small buffers, and more buffers are small than of the whole.
+        let first = [all_of(&strangers[0], 4 * SMALL), all_of(&strangers[0], MIB)];
+        assert_eq!(first.each_ref().map(Vec::len), [4, 3]);
+        assert_eq!(budget.whole.metrics.used.get(), 4 * MIB as i64);
+        let mut waiting = Box::pin(strangers[0].take(MIB));
         assert!((&mut waiting).now_or_never().is_none());
-        // Others are not asked to hurry.
-        assert!(strangers.is_short() && !budget.is_short());
-        assert!(strangers.waited() > Duration::ZERO && budget.waited() == Duration::ZERO);
+        // Others are not asked to hurry, not even those of another address.
+        assert!(strangers[0].is_short() && !strangers[1].is_short() && !budget.is_short());
+        assert!(strangers[0].waited() > Duration::ZERO && strangers[1].waited() == Duration::ZERO);
+        let more: Vec<_> = strangers.iter().flat_map(|one| [all_of(one, 4 * SMALL), all_of(one, MIB)]).collect();
+        assert_eq!(more.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 4, 3, 4, 3, 4, 3]);
+        // Behind a proxy any of them may be the one who waits.
+        let some = budget.of_strangers();
+        assert!(some.is_short() && some.waited() > Duration::ZERO);
+        // All have what strangers have.
+        assert!(some.try_take(MIB).is_none());
+        let fifth = budget.of_stranger(address(5));
+        let mut last = Box::pin(fifth.take(MIB));
+        assert!((&mut last).now_or_never().is_none());
+        assert!(strangers.iter().all(Budget::is_short) && !budget.is_short());
         let all = budget.try_take(32 * MIB).unwrap();
         // One that waits for all is waited for by strangers too.
+        drop(last);
         let mut users = Box::pin(budget.take(MIB));
-        assert!((&mut users).now_or_never().is_none() && strangers.is_short() && budget.is_short());
+        assert!((&mut users).now_or_never().is_none() && strangers[1].is_short() && budget.is_short());
         drop((all, users));
-        drop(large);
-        assert!(waiting.now_or_never().is_some() && !strangers.is_short());
-        // A permit that shrinks gives back of both.
-        drop(small);
-        let mut permit = strangers.try_take(4 * MIB).unwrap();
+        drop(first);
+        assert!(waiting.now_or_never().is_some() && !strangers[0].is_short());
+        assert!(!some.is_short() && some.waited() == Duration::ZERO);
+        drop(more);
+        // A permit that shrinks gives back of all.
+        let mut permit = strangers[0].try_take(3 * MIB).unwrap();
         permit.shrink(0);
         assert_eq!(budget.whole.metrics.used.get(), 0);
-        assert!(strangers.try_take(12 * MIB).is_some());
+        assert!(strangers[0].try_take(3 * MIB).is_some());
         assert!(budget.try_take(48 * MIB).is_some());
+    }
+
+    #[test]
+    fn an_address_has_one_part_as_long_as_anything_is_of_it() {
+        let budget = Budget::new(64 * MIB);
+        let address = |text: &str| ClientNet::new(text.parse().unwrap());
+        let permit = budget.of_stranger(address("2001:db8::1")).try_take(3 * MIB).unwrap();
+        // While many stay, and while few do.
+        for stay in [1_000, 10] {
+            let (other, mut staying) = (Budget::new(MIB), Vec::new());
+            for number in 0..10_000_u32 {
+                staying.push(other.of_stranger(ClientNet::new(number.to_be_bytes().into())));
+                staying.truncate(stay);
+                let known = other.strangers.lock().len();
+                assert!(known < 4 * (stay + 20), "{known}, {stay} stay");
+            }
+        }
+        let again = budget.of_stranger(address("2001:db8::2"));
+        assert!(again.try_take(MIB).is_none(), "a /64 is one address");
+        assert!(budget.of_stranger(address("2001:db8:0:1::1")).try_take(MIB).is_some());
+        drop(permit);
+        assert!(again.try_take(MIB).is_some());
     }
 
     #[test]

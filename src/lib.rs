@@ -19,6 +19,7 @@ pub mod api;
 pub mod auth;
 pub mod budget;
 pub mod check;
+pub mod client_net;
 pub mod content;
 pub mod drive;
 pub mod engines;

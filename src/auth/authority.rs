@@ -26,8 +26,8 @@ pub(super) const SESSION_UNUSED_MS: i64 = 14 * 24 * HOUR_MS;
 /// A session expires so long after its login.
 pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
 
-/// Who asks, and what his account said at one instant. What is decided on it is guarded by its checks. Only [`Auth`]
-/// makes it. Cheap to clone.
+/// Who asks, and what his account said at one instant: the [`Asker`], or nobody. What is decided on it is guarded by its
+/// checks. Only [`Auth`] makes it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Authority {
     pub(super) asker: Option<Arc<Asker>>,
@@ -63,7 +63,14 @@ impl Authority {
         self.asker.as_ref().map(|asker| &asker.name)
     }
 
-    /// Whether he may do everything that an admin may: not with a token for one directory.
+    /// How many grants count for him, those to every user among them.
+    pub fn grants(&self) -> usize {
+        let count =
+            |asker: &Arc<Asker>| asker.grants.len() + asker.everyone.as_ref().map_or(0, |(_, grants)| grants.len());
+        self.asker.as_ref().map_or(0, count)
+    }
+
+    /// Whether he may do what is for admins alone: not with a token for one directory.
     pub fn is_admin(&self) -> bool {
         self.asker.as_ref().is_none_or(|asker| asker.admin && asker.has_whole_account())
     }

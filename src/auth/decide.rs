@@ -80,7 +80,7 @@ impl DirChain {
 #[derive(Clone, Debug)]
 #[must_use = "the plan of the change has to contain its checks"]
 pub struct Permission {
-    /// None of a requester who may do everything.
+    /// None if no right is read for the requester.
     authority: Option<Authority>,
     /// What guards it beside the authority.
     rows: Vec<ConditionalRow>,
@@ -102,7 +102,7 @@ impl PartialEq for Permission {
 impl Eq for Permission {}
 
 impl Permission {
-    /// That of a requester who may do everything.
+    /// That of a requester for whom no right is read.
     pub(super) fn unguarded() -> Self {
         Self { authority: None, rows: Vec::new(), has_givers: false }
     }

@@ -244,7 +244,7 @@ impl Auth {
     pub(super) async fn index_entries_of(&self, name: &UserName, grants: &[Grant]) -> Result<Vec<RowChange>> {
         let holder = Grantee::User(name.clone());
         let mut entries: Vec<RowChange> = grants.iter().flat_map(|grant| grant.delete_index(&holder)).collect();
-        for kind in [SecretKind::Session, SecretKind::Token, SecretKind::Share] {
+        for kind in SecretKind::all() {
             entries.extend(self.secret_entries_of(name, kind, None).await?);
         }
         Ok(entries)

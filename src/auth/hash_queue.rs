@@ -18,8 +18,9 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::sender::{ClientNet, SentName};
+use super::sender::SentName;
 use crate::budget::{Budget, Permit};
+use crate::client_net::ClientNet;
 
 /// Bytes that Argon2 takes for one password.
 pub const HASH_BYTES: usize = 64 << 20;

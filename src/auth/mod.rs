@@ -65,6 +65,7 @@ pub use grants::GrantOnDir;
 pub use new_user::{NewUser, PreparedUser};
 pub use open_share::OpenShare;
 pub use requester::{Access, Requester};
+pub use secret_bounds::{SESSIONS, TOKENS};
 pub use secrets::{ListedSecret, NewSecret, NewToken};
 pub use share_login::{SHARE_LOGIN_SECONDS, ShareLogin};
 pub use shares::{ListedShare, NewShare};

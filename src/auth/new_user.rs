@@ -23,7 +23,7 @@ pub struct NewUser {
     pub password: String,
     /// The name for people; may be empty.
     pub display: String,
-    /// Whether he may do everything.
+    /// Whether he is an admin.
     pub admin: bool,
     /// The limits of his usage.
     pub quota: Quota,

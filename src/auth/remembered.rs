@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use super::random::{RandomError, random};
-use super::sender::{Sender, address_bytes};
+use super::sender::Sender;
+use crate::client_net::address_bytes;
 use crate::schema::account::PasswordHash;
 
 /// How long, since the last time that it was sent.

@@ -30,7 +30,7 @@ struct Known {
 }
 
 impl Requester {
-    /// May do everything, and costs no read: the work of the server itself.
+    /// The server itself: no right is read for its work.
     pub fn unrestricted() -> Self {
         Self(None)
     }
@@ -153,12 +153,12 @@ impl Access {
         self.0.as_ref().and_then(|(_, authority)| authority.share())
     }
 
-    /// Whether he may do everything, without any read of rights.
+    /// Whether no right is read for him: for the server itself, and for nobody on a drive without users.
     pub fn is_unrestricted(&self) -> bool {
         self.0.as_ref().is_none_or(|(_, authority)| authority.user().is_none())
     }
 
-    /// Whether he may do everything still: who has proved nothing may only as long as there are no users.
+    /// As [`is_unrestricted`](Self::is_unrestricted), asked again: once there is a user, it is false of nobody.
     pub async fn is_still_unrestricted(&self) -> Result<bool> {
         match &self.0 {
             None => Ok(true),
@@ -176,7 +176,7 @@ impl Access {
         }
     }
 
-    /// The directories of all grants that may count for him. Someone who may do everything needs none.
+    /// The directories of all grants that may count for him. None of a requester for whom no right is read.
     pub fn granted_dirs(&self) -> HashSet<DirId> {
         self.0.as_ref().map(|(_, authority)| authority.granted_dirs()).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use super::Auth;
 use super::error::{AuthError, Result};
 use super::guards;
 use super::users::{User, key};
-use crate::schema::account::{self, Profile, SESSION, TOKEN};
+use crate::schema::account::{self, Profile};
 use crate::schema::secret::SecretKind;
 use crate::schema::user_name::UserName;
 use crate::table::{Change, ConditionalRow, Plan};
@@ -36,10 +36,12 @@ impl Auth {
             let before = user.profile.is_enabled_admin();
             let user = User { profile: Profile { admin: true, disabled: false, ..user.profile }, ..user };
             let checks = vec![stamp.check(), self.newest_secret(&name).await?];
-            let mut finish = self.secret_entries_of(&name, SecretKind::Session, None).await?;
-            finish.extend(self.secret_entries_of(&name, SecretKind::Token, None).await?);
             let mut changes = vec![stamp.next().put(), user.profile.put(), hash.put()];
-            changes.extend([SESSION, TOKEN].map(|family| Change::DeleteFamily { family }));
+            let mut finish = Vec::new();
+            for kind in SecretKind::all().filter(|kind| kind.is_of_user()) {
+                changes.push(Change::DeleteFamily { family: kind.family() });
+                finish.extend(self.secret_entries_of(&name, kind, None).await?);
+            }
             // Also on a full disk: it is the last way back in.
             let mut plan = Plan { finish, reserve: true, ..Plan::default() };
             guards::add_all(&mut plan, [ConditionalRow { table: account::TABLE, row: key(&name), checks, changes }]);

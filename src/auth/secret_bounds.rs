@@ -113,13 +113,14 @@ impl Auth {
     ///
     /// Shares that are used up stay: a download may be under way.
     pub async fn remove_expired_secrets(&self) -> Result<usize> {
-        let families = RowQuery::families(&[account::SESSION, account::TOKEN, account::SHARE]);
+        let families: Vec<_> = SecretKind::all().map(SecretKind::family).collect();
+        let families = RowQuery::families(&families);
         let mut cursor = RowCursor::new(account::TABLE, RowRange::all(), families, ACCOUNTS);
         let mut removed = 0;
         while let Some(rows) = cursor.next(&self.tables).await? {
             for (key, row) in rows {
                 let Grantee::User(user) = Grantee::decode(&key)? else { continue };
-                for kind in [SecretKind::Session, SecretKind::Token, SecretKind::Share] {
+                for kind in SecretKind::all() {
                     let mut expired = secrets_in(&row, &user, (kind, (self.clock)()))?;
                     expired.retain(|one| one.is_expired);
                     removed += self.remove_expired(&user, expired).await?;

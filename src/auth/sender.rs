@@ -1,13 +1,11 @@
 //! From whom a password comes, as wrong passwords are counted.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::client_net::ClientNet;
 use crate::schema::user_name::UserName;
-
-/// The bits of an IPv6 address that are one client's: every client chooses the others.
-const NET: u32 = 64;
 
 /// A name, and the address from which it was sent with a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,10 +21,6 @@ pub struct Sender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SentName([u8; 32]);
 
-/// The address of a client: of IPv6 its /64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClientNet(IpAddr);
-
 impl Sender {
     /// Who sends a user's name, or any other text in place of one.
     pub fn new(name: &str, address: IpAddr) -> Self {
@@ -38,16 +32,8 @@ impl Sender {
         let mut bytes = [0; 48];
         let (name, address) = bytes.split_at_mut(32);
         name.copy_from_slice(&self.name.0);
-        address.copy_from_slice(&address_bytes(self.net.0));
+        address.copy_from_slice(&self.net.bytes());
         bytes
-    }
-}
-
-/// The bytes of an address: of IPv4 those of the IPv6 address that stands for it.
-pub fn address_bytes(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
     }
 }
 
@@ -56,15 +42,6 @@ impl SentName {
     pub fn new(name: &str) -> Self {
         let folded = UserName::parse(name).map(|name| name.folded_key());
         Self(Sha256::digest(folded.as_deref().unwrap_or(name.as_bytes())).into())
-    }
-}
-
-impl ClientNet {
-    fn new(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V4(v4) => v4.into(),
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - NET))).into(),
-        })
     }
 }
 

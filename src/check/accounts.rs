@@ -44,10 +44,12 @@ impl Checker<'_> {
         self.stray_grants(holder, &account).await?;
         let Grantee::User(name) = holder else { return Ok(0) };
         self.name_of(name).await?;
-        for kind in [SecretKind::Session, SecretKind::Token] {
-            self.secrets(name, kind).await?;
+        for kind in SecretKind::all() {
+            match kind {
+                SecretKind::Session | SecretKind::Token => self.secrets(name, kind).await?,
+                SecretKind::Share => self.shares(name, account.user().is_none()).await?,
+            }
         }
-        self.shares(name, account.user().is_none()).await?;
         Ok(account.profile.is_some_and(|profile| profile.is_enabled_admin()).into())
     }
 

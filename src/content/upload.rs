@@ -51,9 +51,9 @@ impl Upload {
     }
 
     /// One of which anybody can begin many: it holds memory and disk space as its bytes come, not as it tells, and its buffers
-    /// are of the part of the budget that strangers have.
-    pub fn of_stranger(self) -> Self {
-        Self { memory: self.memory.of_strangers(), is_of_stranger: true, ..self }
+    /// are of this budget.
+    pub fn of_stranger(self, memory: Budget) -> Self {
+        Self { memory, is_of_stranger: true, ..self }
     }
 
     /// Its buffers are not of the budget: the caller holds a permit for them.

@@ -87,6 +87,7 @@ use rooms::{Parts, Rooms};
 
 use crate::auth::Requester;
 use crate::budget::Budget;
+use crate::client_net::ClientNet;
 use crate::content::disk::{Disk, LocalDisk};
 use crate::content::{Content, RemovalPause};
 use crate::schema::{DrivePath, FileId};
@@ -211,7 +212,7 @@ impl Drive {
 
     /// The drive as this requester sees it: all operations on files and directories are his.
     pub fn for_requester(&self, requester: Requester) -> UserDrive {
-        UserDrive { rooms: self.rooms.clone(), requester }
+        UserDrive { rooms: self.rooms.clone(), requester, client: ClientNet::NONE }
     }
 
     /// The drive for the work of the server itself, and for tests. No request has it: [`Auth::nobody`](crate::auth::Auth)

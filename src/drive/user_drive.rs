@@ -21,6 +21,7 @@ use super::watch::WatchedContent;
 use super::{authorized, by_share, commit, granted, query, subtree};
 use crate::auth::{CursorSeal, DirChain, PreparedUser, Requester, User};
 use crate::budget::Budget;
+use crate::client_net::ClientNet;
 use crate::schema::dir::FileEntry;
 use crate::schema::rights::Rights;
 use crate::schema::share::{Share, ShareTarget};
@@ -35,6 +36,8 @@ use crate::schema::{DirId, DrivePath, FileId, Name, Timestamp};
 pub struct UserDrive {
     pub(super) rooms: Arc<Rooms>,
     pub(super) requester: Requester,
+    /// From where he asks.
+    pub(super) client: ClientNet,
 }
 
 impl UserDrive {
@@ -42,10 +45,15 @@ impl UserDrive {
         &self.rooms.committer.namespace
     }
 
+    /// The same drive, for one who asks from this address.
+    pub fn of_client(self, client: ClientNet) -> Self {
+        Self { client, ..self }
+    }
+
     /// The memory of requests: a permit of it is taken before each of their buffers. A stranger gets the part of strangers.
     pub fn memory(&self) -> Budget {
         let memory = &self.rooms.parts.memory;
-        if self.is_share() { memory.of_strangers() } else { memory.clone() }
+        if self.is_share() { memory.of_stranger(self.client) } else { memory.clone() }
     }
 
     /// Whether a stranger asks, by a share: then nothing of what he sees shows a creator.
@@ -178,7 +186,7 @@ impl UserDrive {
         options: PutOptions,
         body: impl Stream<Item = std::result::Result<Bytes, E>>,
     ) -> std::result::Result<Written, PutError<E>> {
-        commit::add::add(&self.rooms.committer, &self.requester, name, options, body).await
+        commit::add::add(&self.rooms.committer, (&self.requester, self.memory()), name, options, body).await
     }
 
     /// Reads the body of an upload, which [`ReceivedUpload::store`] then stores. For uploads whose bodies come one after

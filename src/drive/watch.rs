@@ -24,7 +24,7 @@ struct Watch {
     ns: Namespace,
     requester: Requester,
     path: DrivePath,
-    /// The directory of the file; none for someone who may do everything.
+    /// The directory of the file; none for one for whom no right is read.
     dir: Option<DirId>,
 }
 
@@ -72,7 +72,7 @@ impl Watch {
             let epoch = self.ns.live_dirs.now();
             let found = match chains_of(&self.ns, &[dir], DirId::ROOT).await?.first() {
                 Some(chain) => rights.read_in(chain).await,
-                // It was removed: what he reads is of no directory any more.
+                // It was removed, and no right hangs on it any more: those at its path decide.
                 None => rights.read_file(&self.path).await,
             };
             match found {

@@ -1,9 +1,10 @@
-//! HttpMetrics of requests and connections, and of damage that requests found.
+//! Metrics of requests and connections, and of damage that requests found.
 
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -56,7 +57,45 @@ struct LoginLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CloseLabels {
-    why: &'static str,
+    why: CloseReason,
+}
+
+/// Why the server has closed a connection for its own sake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// Every place was taken, and no other connection could be closed.
+    NoRoom,
+    /// For a new one.
+    MadeRoom,
+    Idle,
+    SlowHandshake,
+    /// The client has sent no TLS to a server that speaks TLS alone.
+    NoTls,
+    SlowHead,
+    SlowReader,
+    /// Too many control frames of HTTP/2.
+    Flood,
+}
+
+impl CloseReason {
+    fn label(self) -> &'static str {
+        match self {
+            Self::NoRoom => "no-room",
+            Self::MadeRoom => "made-room",
+            Self::Idle => "idle",
+            Self::SlowHandshake => "slow-handshake",
+            Self::NoTls => "no-tls",
+            Self::SlowHead => "slow-head",
+            Self::SlowReader => "slow-reader",
+            Self::Flood => "flood",
+        }
+    }
+}
+
+impl EncodeLabelValue for CloseReason {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(self.label())
+    }
 }
 
 /// Counts a request as in flight until it is dropped.
@@ -122,7 +161,7 @@ impl HttpMetrics {
 }
 
 impl ConnectionMetrics {
-    pub fn closed(&self, why: &'static str) {
+    pub fn closed(&self, why: CloseReason) {
         self.closed.get_or_create(&CloseLabels { why }).inc();
     }
 }

@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use super::metrics::{ConnectionMetrics, HttpMetrics};
-use super::options::{Limits, Options};
+use super::options::{Limits, Options, ProxyNet};
 use super::router::Routes;
 use super::server;
 use super::server::tls::Tls;
@@ -19,6 +19,7 @@ use crate::drive::Drive;
 pub struct Service {
     routes: Routes,
     limits: Limits,
+    proxies: Vec<ProxyNet>,
     connections: ConnectionMetrics,
     memory: Budget,
     tls: Option<Arc<Tls>>,
@@ -27,11 +28,12 @@ pub struct Service {
 impl Service {
     /// `auth`: of the same store. `registry` holds further metrics for `/metrics`.
     pub fn new(drive: Drive, auth: Auth, options: Options, mut registry: Registry) -> Self {
-        let limits = options.limits;
+        let (limits, proxies) = (options.limits, options.proxies.clone());
         let metrics = HttpMetrics::register(&mut registry);
         let connections = metrics.connections.clone();
         let memory = drive.memory().clone();
-        Self { routes: Routes::new(drive, auth, options, metrics, registry), limits, connections, memory, tls: None }
+        let routes = Routes::new(drive, auth, options, metrics, registry);
+        Self { routes, limits, proxies, connections, memory, tls: None }
     }
 
     /// The same service by TLS alone, over HTTP/1.1 and HTTP/2.
@@ -45,6 +47,7 @@ impl Service {
     where
         F: Future<Output = ()> + Send,
     {
-        server::serve((listener, self.tls), self.routes, self.limits, self.connections, self.memory, shutdown).await
+        let limits = (self.limits, self.proxies);
+        server::serve((listener, self.tls), self.routes, limits, self.connections, self.memory, shutdown).await
     }
 }

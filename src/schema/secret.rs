@@ -43,6 +43,28 @@ pub enum SecretKind {
 }
 
 impl SecretKind {
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(Self::Session), |kind| kind.next())
+    }
+
+    /// The next one of all kinds.
+    fn next(self) -> Option<Self> {
+        match self {
+            Self::Session => Some(Self::Token),
+            Self::Token => Some(Self::Share),
+            Self::Share => None,
+        }
+    }
+
+    /// Whether its user himself gets in by it: a share lets in anybody.
+    pub fn is_of_user(self) -> bool {
+        match self {
+            Self::Session | Self::Token => true,
+            Self::Share => false,
+        }
+    }
+
     /// The family of the account row.
     pub fn family(self) -> &'static str {
         match self {

@@ -22,7 +22,8 @@ mod successes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::auth::sender::{ClientNet, Sender, SentName};
+use crate::auth::sender::{Sender, SentName};
+use crate::client_net::ClientNet;
 use counts::{Counts, Rate};
 use successes::Successes;
 

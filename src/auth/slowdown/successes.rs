@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::auth::sender::{ClientNet, Sender, SentName};
+use crate::auth::sender::{Sender, SentName};
+use crate::client_net::ClientNet;
 
 /// Names that are kept.
 const NAMES: usize = 4_096;

@@ -71,7 +71,8 @@ pub struct Serve {
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
-    /// Connections of one address at a time; no more than of all together. Behind a proxy all clients have one address.
+    /// Connections of one address (of IPv6: of one /64) at a time; no more than of all together. Behind a proxy all clients
+    /// have one address.
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS_PER_ADDRESS")]
     #[arg(default_value_t = Limits::default().connections_of_address)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
@@ -96,14 +97,15 @@ struct Times {
     /// How long the head of a request or a TLS handshake may take, and a connection be idle, as in 500ms, 30s or 2m.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_HEAD_TIMEOUT", default_value_t = DurationArg(Limits::default().head))]
     head_timeout: DurationArg,
-    /// How long a request's body may pause.
+    /// How long a client may send nothing of a body.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_IDLE_TIMEOUT")]
     #[arg(default_value_t = DurationArg(Limits::default().body_idle))]
     body_idle_timeout: DurationArg,
-    /// How long a body may take before it must average 1 KiB a second.
+    /// How long the server waits in all for the bytes of a body, or for a client to read its response, until it requires
+    /// 1 KiB for each second of these waits.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_GRACE", default_value_t = DurationArg(Limits::default().body_grace))]
     body_grace: DurationArg,
-    /// How long a client may pause reading a response.
+    /// How long a client may read nothing of a response.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_WRITE_IDLE_TIMEOUT")]
     #[arg(default_value_t = DurationArg(Limits::default().write_idle))]
     write_idle_timeout: DurationArg,

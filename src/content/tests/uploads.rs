@@ -5,7 +5,10 @@ use std::future::Future;
 use futures_util::FutureExt;
 
 use super::*;
+use crate::budget::STRANGERS_SMALL;
+use crate::client_net::ClientNet;
 use crate::content::disk::{DiskFile, DiskFuture, FileSystemSpace, FolderEntry};
+use crate::content::writer::BUFFER;
 
 #[tokio::test]
 async fn dropped_uploads_leave_nothing_and_kept_ones_stay() {
@@ -105,9 +108,10 @@ async fn what_a_stranger_tells_holds_no_disk_space() {
         upload.reserve(Some(length)).await.map(|()| upload)
     };
     // 100 MiB are free beyond the reserve.
-    let strangers = [64 << 20, 100 << 20, 64 << 20].map(|length| reserved(content.upload().of_stranger(), length));
+    let of_stranger = || content.upload().of_stranger(Budget::unlimited());
+    let strangers = [64 << 20, 100 << 20, 64 << 20].map(|length| reserved(of_stranger(), length));
     let strangers = futures_util::future::try_join_all(strangers).await.unwrap();
-    let more = reserved(content.upload().of_stranger(), 101 << 20).await;
+    let more = reserved(of_stranger(), 101 << 20).await;
     assert!(matches!(more, Err(ContentError::Full(_))), "refused before it is sent");
     let other = reserved(content.upload(), 90 << 20).await.unwrap();
     assert!(matches!(reserved(content.upload(), 90 << 20).await, Err(ContentError::Full(_))));
@@ -116,12 +120,12 @@ async fn what_a_stranger_tells_holds_no_disk_space() {
 
 #[tokio::test]
 async fn an_upload_of_a_stranger_has_a_buffer_once_it_is_large() {
+    const { assert!(INLINE <= STRANGERS_SMALL && STRANGERS_SMALL < BUFFER) };
     let dir = tempfile::tempdir().unwrap();
     let (content, _) = Content::open(dir.path()).await.unwrap();
-    let content = content.with_memory(Budget::new(64 << 20));
-    let strangers = content.memory.of_strangers();
-    let large = strangers.try_take(12 << 20).unwrap();
-    let mut upload = content.upload().of_stranger();
+    let strangers = Budget::new(64 << 20).of_stranger(ClientNet::NONE);
+    let large = strangers.try_take(3 << 20).unwrap();
+    let mut upload = content.upload().of_stranger(strangers.clone());
     upload.reserve(None).await.unwrap();
     for _ in 0..2 {
         upload.grow(INLINE / 2).await;
@@ -131,9 +135,9 @@ async fn an_upload_of_a_stranger_has_a_buffer_once_it_is_large() {
     drop(large);
     upload.grow(1).await;
     upload.write(noise(1)).await.unwrap();
-    assert!(strangers.try_take(12 << 20).is_none());
+    assert!(strangers.try_take(3 << 20).is_none());
     assert_eq!(upload.finish().await.unwrap().location(), ContentLocation::Large);
-    assert!(strangers.try_take(12 << 20).is_some());
+    assert!(strangers.try_take(3 << 20).is_some());
 }
 
 /// Polls a future this many times, with pauses, then drops it.

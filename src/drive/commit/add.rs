@@ -14,6 +14,7 @@ use super::Decision;
 use super::put::{NewVersion, PutRules, conclude, decide, finish, read_body};
 use super::reserved::Reserved;
 use crate::auth::{Access, Requester};
+use crate::budget::Budget;
 use crate::content::StagedContent;
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, PutError, Result};
@@ -78,10 +79,11 @@ impl Place {
     }
 }
 
-/// See [`UserDrive::add`](crate::drive::UserDrive::add). The caller polls it until it ends, or drops it.
+/// See [`UserDrive::add`](crate::drive::UserDrive::add). `memory`: what its buffers are of. The caller polls it until it
+/// ends, or drops it.
 pub async fn add<E>(
     committer: &Arc<Committer>,
-    requester: &Requester,
+    (requester, memory): (&Requester, Budget),
     name: &Name,
     options: PutOptions,
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
@@ -93,7 +95,7 @@ pub async fn add<E>(
     // IMPORTANT: refuse all that can be refused before the body is polled, as `put` does.
     let mut reserved = check_early(committer, &requester, name, &options).await?;
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
-    let upload = committer.content.upload().of_stranger();
+    let upload = committer.content.upload().of_stranger(memory);
     let upload = read_body(upload, length, body, &mut reserved).await?;
     let (staged, new) = (finish(upload, &digests).await?, NewVersion { mime, creator, modified });
     let adding = |caller| store(committer.clone(), requester, name.clone(), (staged, new, reserved), caller);

@@ -31,7 +31,7 @@ pub async fn require_users(app: &App) -> Result<()> {
 pub async fn json_of_users<T: DeserializeOwned>(app: &App, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<T> {
     Params::parse(uri.query(), &[])?;
     require_users(app).await?;
-    json_within(app, headers, body, BODY_BYTES).await
+    json_within(app.drive.memory(), headers, body, BODY_BYTES).await
 }
 
 /// The last part of a request target, decoded: a name or an id.

@@ -13,8 +13,7 @@ use tracing::Level;
 use super::digest::Digests;
 use super::single_header;
 use crate::api::problem::ProblemKind;
-use crate::budget::Permit;
-use crate::http::app::App;
+use crate::budget::Budget;
 use crate::http::media_type;
 use crate::http::response::memory;
 use crate::http::response::problem::{Problem, Result};
@@ -100,13 +99,26 @@ pub async fn refuse_any(headers: &HeaderMap, body: Body, detail: &'static str) -
 }
 
 /// Reads a JSON body. Unknown members are refused by the type (`deny_unknown_fields`).
-pub async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<T> {
-    json_within(app, headers, body, JSON_BYTES).await
+pub async fn json<T: DeserializeOwned>(memory: &Budget, headers: &HeaderMap, body: Body) -> Result<T> {
+    json_within(memory, headers, body, JSON_BYTES).await
 }
 
 /// As [`json`], of a body of so many bytes at most.
-pub async fn json_within<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
-    let (text, _permit) = whole(app, headers, body, (limit, "application/json")).await?;
+pub async fn json_within<T: DeserializeOwned>(
+    memory: &Budget,
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+) -> Result<T> {
+    let length = declared(headers, Some(limit))?.unwrap_or(limit);
+    let _permit = memory::take(memory, length as usize).await?;
+    json_of_login(headers, body, limit).await
+}
+
+/// As [`json_within`], with no permit: of what anybody may send. Its memory is that of its connection: `limit` is less than
+/// the buffers of that.
+pub async fn json_of_login<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
+    let text = whole(headers, body, (limit, "application/json")).await?;
     serde_json::from_slice(&text).map_err(|error| {
         let what: String = in_words(&error.to_string()).chars().take(200).collect();
         Problem::malformed(format!("The JSON body is not as it should be: {what}."))
@@ -127,29 +139,24 @@ fn in_words(error: &str) -> String {
     [found, ", expected ", expected, " ", rest].concat()
 }
 
-/// Reads the fields of an HTML form, which has so many bytes at most, and comes from a page of this server.
-pub async fn form_within(app: &App, headers: &HeaderMap, body: Body, limit: u64) -> Result<Vec<(String, String)>> {
+/// Reads the fields of an HTML form, which has so many bytes at most, and comes from a page of this server. With no permit, as
+/// [`json_of_login`].
+pub async fn form_of_login(headers: &HeaderMap, body: Body, limit: u64) -> Result<Vec<(String, String)>> {
     // Every page can send a form anywhere: what comes with it, the middleware has compared.
     if !headers.contains_key(ORIGIN) {
         return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
     }
-    let (text, _permit) = whole(app, headers, body, (limit, "application/x-www-form-urlencoded")).await?;
+    let text = whole(headers, body, (limit, "application/x-www-form-urlencoded")).await?;
     Ok(form_urlencoded::parse(&text).into_owned().collect())
 }
 
-/// Reads a whole body of this type into memory, which the permit has.
-async fn whole(
-    app: &App,
-    headers: &HeaderMap,
-    body: Body,
-    (limit, kind): (u64, &'static str),
-) -> Result<(Vec<u8>, Permit)> {
+/// Reads a whole body of this type into memory.
+async fn whole(headers: &HeaderMap, body: Body, (limit, kind): (u64, &'static str)) -> Result<Vec<u8>> {
     let essence = single_header(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
     if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case(kind)) {
         return Err(Problem::new(ProblemKind::MediaType, format!("Send the body as Content-Type: {kind}.")));
     }
-    let length = declared(headers, Some(limit))?.unwrap_or(limit);
-    let permit = memory::take(app, length as usize).await?;
+    declared(headers, Some(limit))?;
     let digests = Digests::parse(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();
@@ -163,7 +170,7 @@ async fn whole(
     if !digests.is_empty() {
         digests.check(Digest(Sha256::digest(&text).into()))?;
     }
-    Ok((text, permit))
+    Ok(text)
 }
 
 /// Why a body could not be read to its end.

@@ -64,7 +64,7 @@ impl Params {
         })
     }
 
-    /// The number of entries of a page. A value out of range is an error, never clamped.
+    /// The number of entries of a page, at most. A value out of range is an error.
     pub fn limit(&self) -> Result<usize> {
         let Some(text) = self.text("limit") else {
             return Ok(DEFAULT_LIMIT);

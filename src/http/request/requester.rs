@@ -6,7 +6,9 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 
+use super::client::address;
 use crate::auth::{Credential, Requester};
+use crate::client_net::ClientNet;
 use crate::drive::UserDrive;
 use crate::http::app::App;
 
@@ -18,7 +20,8 @@ pub fn set(request: &mut Request, requester: Requester) {
 /// The drive as the requester of a request sees it. A request that has proved nothing is nobody's: the drive refuses it if
 /// there are users.
 pub fn drive_of(app: &App, extensions: &Extensions) -> UserDrive {
-    app.drive.for_requester(extensions.get::<Requester>().unwrap_or(&app.nobody).clone())
+    let requester = extensions.get::<Requester>().unwrap_or(&app.nobody).clone();
+    app.drive.for_requester(requester).of_client(ClientNet::new(address(extensions)))
 }
 
 /// What a request has proved, for its handler; that of nobody on a drive without users.

@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
 use axum::response::{IntoResponse, Response};
@@ -39,11 +40,21 @@ pub fn hash(text: &str) -> String {
 
 /// A page with this body. `policy`: [`policy`], or one of [`made_policy`].
 pub fn page(title: &str, body: &str, policy: HeaderValue) -> Response {
-    let html = format!(
+    response(document(title, body), policy)
+}
+
+/// The text of a page with this body.
+pub fn document(title: &str, body: &str) -> String {
+    let head = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n{body}</html>\n"
+         <style>{STYLE}</style>\n"
     );
+    [&head, body, "</html>\n"].concat()
+}
+
+/// The response with the text of a page.
+pub fn response(html: impl Into<Body>, policy: HeaderValue) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -51,7 +62,7 @@ pub fn page(title: &str, body: &str, policy: HeaderValue) -> Response {
         // For browsers that do not support `frame-ancestors`.
         (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     ];
-    (headers, html).into_response()
+    (headers, html.into()).into_response()
 }
 
 /// A text that is no markup, in an element or in an attribute with quotes; what hides, or turns what stands beside it, as

@@ -8,9 +8,8 @@ use serde::Serialize;
 
 use super::entry::{EntryWriter, is_plain};
 use super::problem::{Problem, Result};
-use crate::budget::Permit;
+use crate::budget::{Budget, Permit};
 use crate::drive::{EntryRef, Node, NodeRef};
-use crate::http::app::App;
 use crate::http::response::memory;
 use crate::schema::dir::FileEntryRef;
 
@@ -26,9 +25,19 @@ const LEAST: usize = 20 << 10;
 const PAGE: usize = 8 << 20;
 
 pub fn json(value: &impl Serialize) -> Result<Response> {
+    Ok(response(text(value)?, None))
+}
+
+/// As [`json`], of a value that may be large. `permit`: for its memory.
+pub fn large(value: &impl Serialize, permit: Permit) -> Result<Response> {
+    Ok(response(text(value)?, Some(permit)))
+}
+
+/// A value as JSON.
+pub fn text(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut json = Vec::with_capacity(ENTRY);
     serde_json::to_writer(&mut json, value).map_err(|e| Problem::internal(&e))?;
-    Ok(response(json, None))
+    Ok(json)
 }
 
 /// Bytes of memory for a page of so many entries. A page that would need more ends early, with a `next`.
@@ -37,8 +46,8 @@ pub fn bytes(entries: usize) -> usize {
 }
 
 /// Memory for a page of so many entries.
-pub async fn permit(app: &App, entries: usize) -> Result<Permit> {
-    memory::take(app, bytes(entries)).await
+pub async fn permit(memory: &Budget, entries: usize) -> Result<Permit> {
+    memory::take(memory, bytes(entries)).await
 }
 
 /// Bytes of a text in JSON, without its quotes.
@@ -90,11 +99,16 @@ pub fn response(json: Vec<u8>, permit: Option<Permit>) -> Response {
         }
         None => json.into(),
     };
+    with_headers(body)
+}
+
+/// The response with this JSON.
+pub fn with_headers(json: Bytes) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    (headers, body).into_response()
+    (headers, json).into_response()
 }
 
 #[cfg(test)]

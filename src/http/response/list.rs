@@ -8,9 +8,28 @@ use serde::Serialize;
 use super::cursor::CursorScope;
 use super::page::next_link;
 use super::problem::Result;
-use super::{headers, json};
+use super::{headers, json, memory};
+use crate::budget::Permit;
+use crate::http::app::App;
 
-/// The items of a page, by their keys, and the cursor of the next one. `limit` and `cursor` are those of the request.
+/// Items of a page, at most.
+const ITEMS: usize = 1_000;
+/// Bytes of an item with a path, at most: a path has 4,096 bytes, each of which may be escaped.
+pub const WITH_PATH: usize = 9 << 10;
+/// Bytes of another item, at most: a name for people has 255 bytes, which may be escaped.
+pub const SHORT: usize = 2 << 10;
+
+/// How many items a page has, at most, by the limit that its request has.
+pub fn items(limit: usize) -> usize {
+    limit.min(ITEMS)
+}
+
+/// Memory for so many items of so many bytes. Wait for it before they are read.
+pub async fn permit(app: &App, items: usize, item: usize) -> Result<Permit> {
+    memory::take(app.drive.memory(), items * item).await
+}
+
+/// The items of a page, by their keys, and the cursor of the next one. `limit`: by [`items`]. `cursor`: that of the request.
 pub fn page<T>(
     mut all: Vec<(String, T)>,
     (limit, cursor): (usize, Option<&str>),
@@ -26,8 +45,8 @@ pub fn page<T>(
 }
 
 /// The response with a page. `uri`: the target of the request.
-pub fn response(page: &impl Serialize, next: Option<&str>, uri: &Uri) -> Result<Response> {
-    let mut response = json::json(page)?;
+pub fn response(page: &impl Serialize, next: Option<&str>, uri: &Uri, permit: Permit) -> Result<Response> {
+    let mut response = json::large(page, permit)?;
     if let Some(cursor) = next {
         response.headers_mut().insert(LINK, headers::value(next_link(uri, cursor))?);
     }

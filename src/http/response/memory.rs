@@ -1,11 +1,10 @@
-//! Memory for a request: a permit of the drive's budget for each buffer, or 503 if none is free for a while.
+//! Memory for a request: a permit of the requester's budget for each buffer, or 503 if none is free for a while.
 
 use super::problem::{Problem, Result};
-use crate::budget::{Permit, WAIT};
-use crate::http::app::App;
+use crate::budget::{Budget, Permit, WAIT};
 
-pub async fn take(app: &App, bytes: usize) -> Result<Permit> {
-    within(app.drive.memory().take(bytes)).await
+pub async fn take(memory: &Budget, bytes: usize) -> Result<Permit> {
+    within(memory.take(bytes)).await
 }
 
 /// The result of a future that may wait for memory.

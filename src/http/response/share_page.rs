@@ -6,17 +6,58 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::html::escaped;
-use super::{html, password_form};
+use super::problem::Result;
+use super::{html, memory, password_form};
 use crate::api::path::{below, encode};
+use crate::budget::{Budget, Permit};
 use crate::drive::{EntryRef, NodeRef};
 use crate::schema::DrivePath;
+use crate::schema::path::NAME_BYTES;
 
 /// The title of the page of every share.
 pub const TITLE: &str = "Shared files";
 
-/// Links to the entries of a directory. `next`: the cursor of the next page.
-pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> Response {
-    let mut body = format!("<h1>{}</h1>\n<ul>\n", escaped(if path.is_root() { TITLE } else { path.last() }));
+/// Entries on a page, at most.
+const ENTRIES: usize = 200;
+/// Bytes of a page, at most: if its path is long it has fewer entries.
+const PAGE: usize = 512 << 10;
+/// Bytes of it without the lines of the entries, at most.
+const AROUND: usize = 64 << 10;
+/// Bytes of a line without its texts, at most.
+const LINE: usize = 100;
+/// Bytes of a byte that is percent-encoded.
+const ENCODED: usize = 3;
+/// Bytes of a byte of a text in HTML, at most.
+const ESCAPED: usize = 6;
+
+/// How many entries of a directory a page has, at most.
+pub fn entries(path: &DrivePath) -> usize {
+    ((PAGE - AROUND) / line_bytes(path)).clamp(1, ENTRIES)
+}
+
+/// Bytes of the line of an entry of a directory, at most.
+fn line_bytes(path: &DrivePath) -> usize {
+    LINE + ENCODED * (path.as_str().len() + 1 + NAME_BYTES) + ESCAPED * NAME_BYTES
+}
+
+/// Memory for a page: for what is read, for the lines, and for the page with a copy of them.
+pub async fn permit(memory: &Budget) -> Result<Permit> {
+    memory::take(memory, 3 * PAGE).await
+}
+
+/// Links to the entries of a directory. `next`: the cursor of the next page. `permit`: for its memory.
+pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>, mut permit: Permit) -> Response {
+    let html = html::document(TITLE, &lines(path, nodes, next));
+    permit.shrink(html.capacity());
+    html::response(permit.attach(html.into()), html::policy())
+}
+
+/// What stands on the page.
+fn lines(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> String {
+    // It does not grow, which would copy it.
+    let mut body = String::with_capacity(AROUND + nodes.len() * line_bytes(path));
+    let title = escaped(if path.is_root() { TITLE } else { path.last() });
+    let _ = write!(body, "<h1>{title}</h1>\n<ul>\n");
     if let Some((parent, _)) = path.split() {
         line(&mut body, &["?path=", &encode(parent.as_str())].concat(), "..", "");
     }
@@ -39,7 +80,7 @@ pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> R
         // Neither needs to be escaped.
         let _ = writeln!(body, "<p><a href=\"?path={path}&amp;cursor={next}\">More</a></p>");
     }
-    page(&body)
+    body
 }
 
 /// The page where nothing is: the same for a wrong link, for that of a share that has ended, in whatever way, and for a file
@@ -85,6 +126,26 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::Node;
+    use crate::http::response::json::tests::file;
+    use crate::schema::path::PATH_BYTES;
+
+    #[test]
+    fn a_page_needs_no_more_than_its_bound() {
+        for (byte, depth) in [("\"", 0), ("\u{ad}", 1), ("照", 15), ("\"", 15)] {
+            let name = byte.repeat(NAME_BYTES / byte.len());
+            let path = DrivePath::parse(&["/", &vec![name.as_str(); depth].join("/")].concat()).unwrap();
+            assert!(path.as_str().len() < PATH_BYTES);
+            let at = [path.before_slash(), "/", &name].concat();
+            let nodes: Vec<Node> = (0..entries(&path)).map(|_| file(&at, "text/plain")).collect();
+            let nodes: Vec<NodeRef<'_>> = nodes.iter().map(Into::into).collect();
+            let body = lines(&path, &nodes, Some(&"x".repeat(4 << 10)));
+            let page = html::document(TITLE, &body);
+            for bytes in [body.capacity(), page.capacity()] {
+                assert!(bytes <= PAGE, "{bytes} for {} lines of {at:?}", nodes.len());
+            }
+        }
+    }
 
     #[test]
     fn sizes_are_short() {

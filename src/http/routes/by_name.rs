@@ -49,7 +49,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<R
         .filter(under.as_ref().map(|path| path.as_str()))
         .sealed(drive.cursor_seal().await?);
     let after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
-    let permit = json::permit(&app, limit).await?;
+    let permit = json::permit(app.drive.memory(), limit).await?;
     let query = NameQuery { name, prefix, under, after, limit };
     let page = drive.files_by_name(&query).await.map_err(Problem::under)?;
     let mut json = PageWriter::json(limit, None);

@@ -16,12 +16,9 @@ use crate::http::app::App;
 use crate::http::request::{Params, Preconditions, RequestPath};
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::{headers, json, share_page, upload_page};
+use crate::http::response::{headers, share_page, upload_page};
 use crate::schema::DrivePath;
 use crate::schema::share::ShareMode;
-
-/// Entries on a page.
-const PAGE: usize = 200;
 
 /// `/s/<secret>` to its page.
 pub async fn to_page(uri: Uri) -> Result<Response> {
@@ -58,12 +55,12 @@ async fn page_of((app, by): (&App, &Credential), drive: &UserDrive, uri: &Uri) -
     let path = params.path("path")?.unwrap_or_else(DrivePath::root);
     let scope = CursorScope::new("share").filter(Some(path.as_str())).sealed(drive.cursor_seal().await?);
     let after = params.text("cursor").map(|cursor| scope.decode(cursor)).transpose()?.map(Into::into);
-    let _permit = json::permit(app, PAGE).await?;
-    let query = ListQuery { kind: None, prefix: String::new(), after, limit: PAGE };
+    let permit = share_page::permit(&drive.memory()).await?;
+    let query = ListQuery { kind: None, prefix: String::new(), after, limit: share_page::entries(&path) };
     let listing = drive.list_stored(&path, &query).await.map_err(Problem::reading)?;
     let next = listing.next.as_ref().map(|at| scope.encode(at)).transpose()?;
     let nodes: std::result::Result<Vec<_>, _> = listing.nodes().collect();
-    Ok(share_page::listing(&path, &nodes.map_err(Problem::reading)?, next.as_deref()))
+    Ok(share_page::listing(&path, &nodes.map_err(Problem::reading)?, next.as_deref(), permit))
 }
 
 /// Download a file of a share, or list a directory of it
@@ -89,7 +86,7 @@ pub async fn get(
 ) -> Result<Response> {
     let (target, preconditions) = (RequestPath::of_share(&uri)?, Preconditions::parse(&headers)?);
     if target.directory {
-        return within_share(list((&app, &drive), &target.path, &uri, &headers).await);
+        return within_share(list(&drive, &target.path, &uri, &headers).await);
     }
     let served = async {
         let is_counted = app.auth.authority(&by).await?.share().is_some_and(|open| open.share.limit().is_some());
@@ -112,13 +109,8 @@ pub async fn get(
     responses((status = 200, description = "A page of entries, or all of them, by `Accept`",
         content((SharedListPage = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")),
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
-pub async fn list(
-    (app, drive): (&App, &UserDrive),
-    path: &DrivePath,
-    uri: &Uri,
-    headers: &HeaderMap,
-) -> Result<Response> {
-    list::get((app, drive), path, uri, headers).await
+pub async fn list(drive: &UserDrive, path: &DrivePath, uri: &Uri, headers: &HeaderMap) -> Result<Response> {
+    list::get(drive, path, uri, headers).await
 }
 
 /// The answer to a request by a share. It has no user who could log in or get a right: a share that has ended, or whose

@@ -88,7 +88,7 @@ pub async fn serve(
     counted: Option<&Credential>,
 ) -> Result<Response> {
     if target.directory {
-        return list::get((app, drive), &target.path, uri, headers).await;
+        return list::get(drive, &target.path, uri, headers).await;
     }
     for _ in 0..TRIES {
         let entry = match drive.stat(&target.path).await {

@@ -38,14 +38,15 @@ pub async fn chain_of(drive: &UserDrive, path: &DrivePath) -> Result<DirChain> {
 #[utoipa::path(get, path = "/v1/grants", operation_id = "grants", tag = "access",
     params(("path" = Option<String>, Query, description = "A directory, as `/photos`"),
            ("user" = Option<String>, Query, description = "Only grants to this user, or to `*`"),
-           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Grants of a page; 1000 unless told"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Grants of a page; 1000 unless told, and never more"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of grants", body = GrantsJson)))]
 pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["path", "user", "limit", "cursor"])?;
-    let (path, limit) = (params.path("path")?, params.limit()?);
+    let (path, limit) = (params.path("path")?, list::items(params.limit()?));
     require_users(&app).await?;
     let authority = app.auth.require_account(&by).await?;
+    let permit = list::permit(&app, limit, list::WITH_PATH).await?;
     let mut found = match &path {
         Some(path) => app.auth.grants_on(&by, &chain_of(&drive, path).await?).await?,
         None if authority.is_admin() => app.auth.all_grants(&by).await?,
@@ -78,7 +79,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
     let scope = scope.filter(params.text("user"));
     let (grants, next) = list::page(all, (limit, params.text("cursor")), &scope)?;
     let page = GrantsJson { grants, next };
-    list::response(&page, page.next.as_deref(), &uri)
+    list::response(&page, page.next.as_deref(), &uri, permit)
 }
 
 /// Give rights on a directory

@@ -11,7 +11,6 @@ use futures_util::stream;
 use crate::api::entry::ListPage;
 use crate::budget::Permit;
 use crate::drive::{DriveError, EntryRef, ListQuery, NodeKind, UserDrive};
-use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::json;
@@ -107,12 +106,7 @@ fn media_range(text: &str) -> Option<(&str, u32)> {
     responses((status = 200, description = "A page of entries, or all of them, by `Accept`",
         content((ListPage<'static> = "application/json"), (String = "application/x-ndjson"), (String = "text/plain")),
         headers(("Link" = String, description = "Where the next page is, if there is one: `rel=\"next\"`")))))]
-pub async fn get(
-    (app, drive): (&App, &UserDrive),
-    path: &DrivePath,
-    uri: &Uri,
-    headers: &HeaderMap,
-) -> Result<Response> {
+pub async fn get(drive: &UserDrive, path: &DrivePath, uri: &Uri, headers: &HeaderMap) -> Result<Response> {
     let params = Params::parse(uri.query(), &["limit", "cursor", "prefix", "kind"])?;
     let format = ListFormat::wanted(headers);
     let query = ListQuery {
@@ -122,20 +116,20 @@ pub async fn get(
         limit: params.limit()?,
     };
     let mut response = if format == ListFormat::Json {
-        page((app, drive), path, query, params.text("cursor"), uri).await?
+        page(drive, path, query, params.text("cursor"), uri).await?
     } else if params.has("limit") || params.has("cursor") {
         return Err(Problem::malformed(
             "This format lists the whole directory: send neither `limit` nor `cursor`, or ask for application/json.",
         ));
     } else {
-        whole((app, drive), path.clone(), ListQuery { limit: PAGE, ..query }, format).await?
+        whole(drive, path.clone(), ListQuery { limit: PAGE, ..query }, format).await?
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
 async fn page(
-    (app, drive): (&App, &UserDrive),
+    drive: &UserDrive,
     path: &DrivePath,
     mut query: ListQuery,
     cursor: Option<&str>,
@@ -149,7 +143,7 @@ async fn page(
         });
     let scope = scope.sealed(drive.cursor_seal().await?);
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
-    let permit = json::permit(app, query.limit).await?;
+    let permit = json::permit(&drive.memory(), query.limit).await?;
     let json = PageWriter::json(query.limit, Some(path));
     let mut json = if drive.is_share() { json.shared() } else { json };
     let next = read(drive, path, query, &mut json).await.map_err(Problem::reading)?;
@@ -207,13 +201,8 @@ enum StreamState {
 
 /// The whole directory, page by page. The first page is read before the status is sent. A later error ends the connection
 /// early, so that the client detects the missing entries.
-async fn whole(
-    (app, drive): (&App, &UserDrive),
-    path: DrivePath,
-    query: ListQuery,
-    format: ListFormat,
-) -> Result<Response> {
-    let permit = json::permit(app, query.limit).await?;
+async fn whole(drive: &UserDrive, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
+    let permit = json::permit(&drive.memory(), query.limit).await?;
     let (drive, state) = (drive.clone(), StreamState::Unread);
     let mut listing = ListStream { drive, path, query, format, count: 0, state };
     let (first, next) = listing.read().await.map_err(Problem::reading)?;

@@ -12,7 +12,7 @@ use crate::api::path;
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
-use crate::http::request::body::form_within;
+use crate::http::request::body::form_of_login;
 use crate::http::request::client::is_tls;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{cookie, headers, html, password_form};
@@ -47,7 +47,7 @@ pub async fn log_in(
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
     let (mut user, mut password, mut next) = (String::new(), String::new(), None);
-    for (name, value) in form_within(&app, &headers, body, BODY_BYTES).await? {
+    for (name, value) in form_of_login(&headers, body, BODY_BYTES).await? {
         match name.as_str() {
             "user" => user = value,
             "password" => password = value,

@@ -62,7 +62,7 @@ async fn read(
     body: Body,
 ) -> Result<(DrivePath, DrivePath, bool)> {
     Params::parse(uri.query(), &[])?;
-    let asked: MoveRequest = json(app, headers, body).await?;
+    let asked: MoveRequest = json(app.drive.memory(), headers, body).await?;
     let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
     let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
     // A trailing slash means a directory, as in all routes.

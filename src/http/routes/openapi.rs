@@ -1,5 +1,8 @@
 //! The description of the API (OpenAPI 3.1), generated from the attributes of the handlers.
 
+use std::sync::OnceLock;
+
+use axum::body::Bytes;
 use axum::response::Response;
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter};
 use utoipa::openapi::{ContentBuilder, OpenApi as Description, Ref, RefOr, ResponseBuilder};
@@ -75,9 +78,17 @@ use crate::http::response::problem::Result;
 )]
 struct Api;
 
-/// `GET /openapi.json`.
+/// `GET /openapi.json`. It is made once: all answers share its memory.
 pub async fn get() -> Result<Response> {
-    json::json(&Api::openapi())
+    static DESCRIPTION: OnceLock<Bytes> = OnceLock::new();
+    let description = match DESCRIPTION.get() {
+        Some(description) => description.clone(),
+        None => {
+            let made = Bytes::from(json::text(&Api::openapi())?);
+            DESCRIPTION.get_or_init(|| made).clone()
+        }
+    };
+    Ok(json::with_headers(description))
 }
 
 /// Adds HEAD to the GET of a file: the same without a body.

@@ -15,11 +15,11 @@ use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
-use crate::http::request::body::json_within;
+use crate::http::request::body::json_of_login;
 use crate::http::request::client::{address, is_tls};
 use crate::http::response::account::{quota_json, rights_json, usage_json};
 use crate::http::response::problem::Result;
-use crate::http::response::{cookie, json};
+use crate::http::response::{cookie, json, list};
 use crate::schema::secret::SecretKind;
 
 /// Who asks, and what he may do
@@ -28,9 +28,11 @@ use crate::schema::secret::SecretKind;
 pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     Params::parse(uri.query(), &[])?;
     let authority = app.auth.authority(&by).await?;
+    // One more for all else, with the right on all.
+    let permit = list::permit(&app, 1 + authority.grants(), list::WITH_PATH).await?;
     let rights = drive.rights().await?;
     let (usage, quota) = app.auth.usage(&by).await?;
-    json::json(&SessionJson {
+    let session = SessionJson {
         user: authority.user().map(|name| name.as_str().to_owned()),
         admin: authority.is_admin(),
         rights: rights
@@ -39,7 +41,8 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
             .collect(),
         quota: quota_json(quota),
         usage: usage_json(usage),
-    })
+    };
+    json::large(&session, permit)
 }
 
 /// Log in
@@ -57,7 +60,7 @@ pub async fn log_in(
 ) -> Result<(StatusCode, [(HeaderName, HeaderValue); 1])> {
     Params::parse(uri.query(), &[])?;
     require_users(&app).await?;
-    let LoginRequest { user, password } = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let LoginRequest { user, password } = json_of_login(&headers, body, BODY_BYTES).await?;
     let session = make(&app, &user, &password, &extensions).await?;
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::set(&session.text, is_tls(&extensions))?)]))
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::tokens::revoke;
 use crate::api::account::{ListedSessionJson, SessionsJson};
-use crate::auth::{Credential, ListedSecret};
+use crate::auth::{Credential, ListedSecret, SESSIONS};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
@@ -19,14 +19,15 @@ use crate::schema::secret::SecretKind;
 /// The sessions of a user
 #[utoipa::path(get, path = "/v1/sessions", operation_id = "sessions", tag = "access",
     params(("user" = Option<String>, Query, description = "Those of another user, for an admin"),
-           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Sessions of a page; 1000 unless told"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Sessions of a page; 1000 unless told, and never more"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of sessions", body = SessionsJson)))]
 pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["user", "limit", "cursor"])?;
-    let limit = params.limit()?;
+    let limit = list::items(params.limit()?);
     require_users(&app).await?;
     let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
+    let permit = list::permit(&app, limit.min(SESSIONS), list::SHORT).await?;
     let all = app.auth.secrets(&by, &owner, SecretKind::Session).await?;
     let current = by.secret().map(|sent| sent.id);
     let listed = |secret: ListedSecret| {
@@ -42,7 +43,7 @@ pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Res
     let scope = CursorScope::new("sessions").filter(Some(owner.as_str()));
     let (sessions, next) = list::page(all.into_iter().map(listed).collect(), (limit, params.text("cursor")), &scope)?;
     let page = SessionsJson { sessions, next };
-    list::response(&page, page.next.as_deref(), &uri)
+    list::response(&page, page.next.as_deref(), &uri, permit)
 }
 
 /// Revoke all sessions of a user

@@ -14,7 +14,7 @@ use crate::auth::{AuthError, Credential, ShareLogin};
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
-use crate::http::request::body::form_within;
+use crate::http::request::body::form_of_login;
 use crate::http::request::client::{address, is_tls};
 use crate::http::response::problem::{Problem, Result};
 use crate::http::response::{cookie, headers, password_form, share_page};
@@ -44,7 +44,7 @@ pub async fn log_in(
 ) -> Result<Response> {
     Params::parse(uri.query(), &[])?;
     let mut password = String::new();
-    for (name, value) in form_within(&app, &headers, body, BODY_BYTES).await? {
+    for (name, value) in form_of_login(&headers, body, BODY_BYTES).await? {
         match name.as_str() {
             "password" => password = value,
             _ => return Err(Problem::malformed("The form has `password`.")),

@@ -29,15 +29,16 @@ use crate::schema::{DrivePath, Timestamp};
 #[utoipa::path(get, path = "/v1/shares", operation_id = "shares", tag = "access",
     params(("path" = Option<String>, Query, description = "A directory or file, as `/photos`"),
            ("user" = Option<String>, Query, description = "Those of another user, for an admin; with `path` only his"),
-           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Shares of a page; 1000 unless told"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Shares of a page; 1000 unless told, and never more"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of shares", body = SharesJson)))]
 pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["path", "user", "limit", "cursor"])?;
-    let (path, limit) = (params.path("path")?, params.limit()?);
+    let (path, limit) = (params.path("path")?, list::items(params.limit()?));
     require_users(&app).await?;
     let authority = app.auth.require_sharing(&by).await?;
     let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
+    let permit = list::permit(&app, limit, list::WITH_PATH).await?;
     let mut all = match &path {
         Some(path) => {
             let (chain, target) = drive.share_target(path).await.map_err(Problem::reading)?;
@@ -58,7 +59,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
     let paths = drive.share_paths(&targets).await?;
     let shares = shares.iter().map(|share| share_json(share, paths.get(&share.share.target), None)).collect();
     let page = SharesJson { shares, next };
-    list::response(&page, page.next.as_deref(), &uri)
+    list::response(&page, page.next.as_deref(), &uri, permit)
 }
 
 /// The shares whose target the requester sees: a token for one directory has to do with no others.

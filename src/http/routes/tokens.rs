@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::grants::chain_of;
 use crate::api::account::{TokenJson, TokenRequest, TokensJson};
-use crate::auth::{Credential, ListedSecret, NewSecret, NewToken};
+use crate::auth::{Credential, ListedSecret, NewSecret, NewToken, TOKENS};
 use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::Params;
@@ -25,14 +25,15 @@ use crate::schema::secret::{SecretKind, TokenScope};
 /// The tokens of a user
 #[utoipa::path(get, path = "/v1/tokens", operation_id = "tokens", tag = "access",
     params(("user" = Option<String>, Query, description = "Those of another user, for an admin"),
-           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Tokens of a page; 1000 unless told"),
+           ("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Tokens of a page; 1000 unless told, and never more"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of tokens", body = TokensJson)))]
 pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["user", "limit", "cursor"])?;
-    let limit = params.limit()?;
+    let limit = list::items(params.limit()?);
     require_users(&app).await?;
     let owner = app.auth.owner_of_secrets(&by, params.text("user")).await?;
+    let permit = list::permit(&app, limit.min(TOKENS), list::WITH_PATH).await?;
     let all = app.auth.secrets(&by, &owner, SecretKind::Token).await?;
     let scope = CursorScope::new("tokens").filter(Some(owner.as_str()));
     let keyed = all.into_iter().map(|token| (token.id.0.to_string(), token)).collect();
@@ -42,7 +43,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
     let path_of = |token: &ListedSecret| paths.get(&token.scope?.dir).map(|path| path.as_str().to_owned());
     let tokens = tokens.iter().map(|token| token_json(token, path_of(token), None)).collect();
     let page = TokensJson { tokens, next };
-    list::response(&page, page.next.as_deref(), &uri)
+    list::response(&page, page.next.as_deref(), &uri, permit)
 }
 
 fn token_json(token: &ListedSecret, path: Option<String>, secret: Option<String>) -> TokenJson {

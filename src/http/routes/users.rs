@@ -29,18 +29,19 @@ use crate::schema::account::Quota;
 
 /// All users
 #[utoipa::path(get, path = "/v1/users", operation_id = "users", tag = "access",
-    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Users of a page; 1000 unless told"),
+    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 10000, description = "Users of a page; 1000 unless told, and never more"),
            ("cursor" = Option<String>, Query, description = "`next` of the page before")),
     responses((status = 200, description = "A page of users", body = UsersJson)))]
 pub async fn get(State(app): State<App>, by: Credential, uri: Uri) -> Result<Response> {
     let params = Params::parse(uri.query(), &["limit", "cursor"])?;
-    let limit = params.limit()?;
+    let limit = list::items(params.limit()?);
     require_users(&app).await?;
+    let permit = list::permit(&app, limit, list::SHORT).await?;
     let all = app.auth.users(&by).await?;
     let keyed = all.iter().map(|user| (user.name.as_str().to_owned(), user_json(user))).collect();
     let (users, next) = list::page(keyed, (limit, params.text("cursor")), &CursorScope::new("users"))?;
     let page = UsersJson { users, next };
-    list::response(&page, page.next.as_deref(), &uri)
+    list::response(&page, page.next.as_deref(), &uri, permit)
 }
 
 /// Make a user
@@ -74,7 +75,7 @@ pub async fn make(
              run rowdrive user add NAME --data DATA.",
         ));
     }
-    let asked: NewUserRequest = json_within(&app, &headers, body, BODY_BYTES).await?;
+    let asked: NewUserRequest = json_within(app.drive.memory(), &headers, body, BODY_BYTES).await?;
     if is_first && asked.admin == Some(false) {
         return Err(Problem::malformed("The first user is an admin: leave `admin` out, or send true."));
     }

@@ -139,7 +139,7 @@ impl TimedBody {
             Poll::Ready(Some(Ok(frame))) => {
                 let waited = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
                 self.pace.add(frame.data_ref().map_or(0, Bytes::len) as u64, waited);
-                if self.pace.is_too_slow(&self.timeouts.limits, &self.timeouts.memory) {
+                if self.pace.is_too_slow(&self.timeouts.limits, self.timeouts.memory()) {
                     Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
                 } else {
                     Poll::Ready(Some(Ok(frame)))
@@ -151,13 +151,13 @@ impl TimedBody {
             }
             Poll::Ready(other) => Poll::Ready(other),
             // Polled again every second while it stalls.
-            Poll::Pending if self.pace_now().is_too_slow_for_others(&self.timeouts.memory) => {
+            Poll::Pending if self.pace_now().is_too_slow_for_others(self.timeouts.memory()) => {
                 Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
             }
             Poll::Pending => {
                 let Self { timeouts, stall, .. } = self;
                 let stall = stall.get_or_insert_with(|| StallTimer::start(timeouts.limits.body_idle));
-                stall.poll_end(cx, &timeouts.memory).map(|()| Some(Err(axum::Error::new(BodyTooSlow))))
+                stall.poll_end(cx, timeouts.memory()).map(|()| Some(Err(axum::Error::new(BodyTooSlow))))
             }
         }
     }
@@ -227,7 +227,7 @@ mod tests {
         let (send, pieces) = mpsc::unbounded_channel::<&[u8]>();
         let pieces = stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
         let body = Body::from_stream(pieces.map(Ok::<_, std::io::Error>));
-        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
+        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Some(HERE));
         let waiter = BodyWaiter::new(BodyCarrier::Connection(slot.clone()));
         Client { send, slots, slot, body: TimedBody::new(body, timeouts, waiter.clone()), waiter }
     }

@@ -29,6 +29,7 @@ use super::framed_stream::{FramedStream, SharedFraming};
 use super::framing::{HEAD_BYTES, RequestFraming};
 use super::slow_client::{Timeouts, is_by_link};
 use crate::api::problem::ProblemKind;
+use crate::http::metrics::CloseReason;
 
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
@@ -61,14 +62,14 @@ pub struct ConnectionContext<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Secure;
 
-/// Serves a connection to its end. Returns why the server closed it, as the label of a metric; none if the client closed
-/// it, or if it ended in order.
+/// Serves a connection to its end. Returns why the server closed it; none if the client closed it, or if it ended
+/// in order.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     app: impl App,
     context: ConnectionContext<'_>,
     mut ended: watch::Receiver<bool>,
-) -> Option<&'static str> {
+) -> Option<CloseReason> {
     let ConnectionContext { slot, timeouts, responses, is_secure, .. } = context;
     let framing = SharedFraming::default();
     let stream = FramedStream::new(stream, framing.clone(), slot.clone());
@@ -115,21 +116,21 @@ pub async fn serve(
             responses
                 .send(framed.stream, ProblemKind::SlowClient, "The request's head took too long: send it at once.")
                 .await;
-            Some("slow-head")
+            Some(CloseReason::SlowHead)
         }
-        Some(Err(error)) if error.is_timeout() => Some("idle"),
-        Some(Err(error)) if is_stalled(&error) => Some("slow-reader"),
+        Some(Err(error)) if error.is_timeout() => Some(CloseReason::Idle),
+        Some(Err(error)) if is_stalled(&error) => Some(CloseReason::SlowReader),
         Some(Err(error)) => {
             tracing::debug!(%error, "a connection ended");
             None
         }
-        None if framed.is_unsent() => Some("slow-reader"),
-        None if !may_respond => Some("made-room"),
+        None if framed.is_unsent() => Some(CloseReason::SlowReader),
+        None if !may_respond => Some(CloseReason::MadeRoom),
         None => {
             responses
                 .send(framed.stream, ProblemKind::Busy, "Too many connections are open: close some, or try again.")
                 .await;
-            Some("made-room")
+            Some(CloseReason::MadeRoom)
         }
     }
 }
@@ -232,8 +233,8 @@ mod tests {
         app: Router,
         slot: ConnectionSlot,
         ended: watch::Receiver<bool>,
-    ) -> Option<&'static str> {
-        let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
+    ) -> Option<CloseReason> {
+        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), None);
         let (slot, responses) = (Arc::new(slot), FinalResponses::new(1));
         let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
         let places = Arc::new(Semaphore::new(1));
@@ -314,7 +315,7 @@ mod tests {
             let status = if evicted { "HTTP/1.1 503 " } else { "HTTP/1.1 200 " };
             assert!(answer.starts_with(status), "{answer}");
             assert_eq!(called.load(Ordering::Relaxed), usize::from(!evicted));
-            assert_eq!(serving.await.unwrap(), evicted.then_some("made-room"));
+            assert_eq!(serving.await.unwrap(), evicted.then_some(CloseReason::MadeRoom));
         }
     }
 }

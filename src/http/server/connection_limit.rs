@@ -1,4 +1,4 @@
-//! The limit of open connections, in all and of one address.
+//! The limit of open connections, in all and of one address (of IPv6: of one /64).
 //!
 //! At the limit a new connection evicts another one, so that slow clients, however many, do not keep others out. The
 //! connection that has been idle longest is evicted first. If none is idle, the limit evicts the connection with the
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::client_net::ClientNet;
+
 /// How long a client must have read nothing of its response before it can be evicted.
 const STALLED: Duration = Duration::from_secs(5);
 
@@ -33,11 +35,11 @@ pub struct ConnectionLimit {
 struct SlotTable {
     next: u64,
     slots: HashMap<u64, SlotState>,
-    of_address: HashMap<IpAddr, usize>,
+    of_address: HashMap<ClientNet, usize>,
 }
 
 struct SlotState {
-    address: IpAddr,
+    address: ClientNet,
     phase: SlotPhase,
     /// Since when its client reads nothing of the response.
     stalled: Option<Instant>,
@@ -116,7 +118,7 @@ impl ConnectionLimit {
 
     /// A place for a new connection; none if no connection, or none of this address, can be evicted.
     pub fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
-        let mut table = self.lock();
+        let (mut table, address) = (self.lock(), ClientNet::new(address));
         let crowded = table.of_address.get(&address).is_some_and(|many| *many >= self.max_of_address);
         if crowded || table.slots.len() >= self.max {
             // An address at its own limit evicts one of its own connections.
@@ -157,7 +159,7 @@ impl ConnectionLimit {
 impl SlotTable {
     /// Evicts the first connection in rank, of this address if one is given. Its place is free at once; its task is
     /// notified, and ends later.
-    fn evict(&mut self, address: Option<IpAddr>) -> Option<()> {
+    fn evict(&mut self, address: Option<ClientNet>) -> Option<()> {
         let asked = self.slots.iter().filter(|(_, slot)| address.is_none_or(|address| slot.address == address));
         let (_, first) = asked.filter_map(|(number, slot)| Some((slot.rank()?, *number))).min()?;
         self.remove(first)?.evicted.notify_one();
@@ -305,6 +307,17 @@ mod tests {
         assert!(slots.acquire(HERE).is_none());
         drop((a, b, d, f));
         assert!(slots.lock().slots.is_empty() && slots.lock().of_address.is_empty());
+    }
+
+    #[test]
+    fn the_addresses_of_an_ipv6_client_are_one() {
+        let slots = ConnectionLimit::new(5, 1);
+        let from = |text: &str| slots.acquire(text.parse().unwrap()).unwrap();
+        let first = from("2001:db8::1");
+        let _next = from("2001:db8:0:1::1");
+        assert!(first.evicted().now_or_never().is_none());
+        let _same = from("2001:db8::ffff:0:0:2");
+        assert!(first.evicted().now_or_never().is_some());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
 use crate::api::header::REQUEST_ID;
 use crate::api::problem::ProblemKind;
+use crate::http::metrics::CloseReason;
 use crate::http::response::problem::Problem;
 
 /// Requests of a connection at a time.
@@ -50,14 +51,14 @@ const SEND_BYTES: usize = 4 * PIECE;
 /// Streams that a client has reset before the server took them. Beyond that the connection ends.
 const RESETS: usize = 20;
 
-/// Serves a connection to its end. Returns why the server closed it, as the label of a metric; none if the client closed
-/// it, or if it ended in order.
+/// Serves a connection to its end. Returns why the server closed it; none if the client closed it, or if it ended
+/// in order.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     app: impl App,
     context: ConnectionContext<'_>,
     mut ended: watch::Receiver<bool>,
-) -> Option<&'static str> {
+) -> Option<CloseReason> {
     let ConnectionContext { slot, timeouts, responses, places, .. } = context;
     let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone()));
     let tasks = StreamTasks::new(streams.clone(), timeouts.clone(), places);
@@ -69,7 +70,7 @@ pub async fn serve(
     let mut evicted = pin!(slot.evicted());
     let mut next_check = pin!(sleep(head));
     // Why it accepts no more requests, and its place among the connections that end.
-    let mut closing: Option<(&'static str, Option<SemaphorePermit<'_>>)> = None;
+    let mut closing: Option<(CloseReason, Option<SemaphorePermit<'_>>)> = None;
     let (mut is_evicted, mut is_stopping) = (false, false);
     loop {
         tokio::select! {
@@ -79,9 +80,9 @@ pub async fn serve(
                 let place = responses.try_place();
                 // With requests under way it stalls, and would not end in order.
                 if place.is_none() || streams.idle_since().is_none() {
-                    return Some("made-room");
+                    return Some(CloseReason::MadeRoom);
                 }
-                closing = Some(("made-room", place));
+                closing = Some((CloseReason::MadeRoom, place));
             }
             done = &mut connection => {
                 return closing.map(|(why, _)| why).or_else(|| done.err().and_then(|error| why(&error, &socket)));
@@ -105,7 +106,7 @@ pub async fn serve(
                     // Its client does not answer.
                     return closing.map(|(why, _)| why);
                 }
-                closing = Some(("idle", None));
+                closing = Some((CloseReason::Idle, None));
             }
         }
         connection.as_mut().graceful_shutdown();
@@ -121,12 +122,12 @@ fn builder(tasks: StreamTasks) -> http2::Builder<StreamTasks> {
     http
 }
 
-fn why(error: &hyper::Error, socket: &SocketState) -> Option<&'static str> {
+fn why(error: &hyper::Error, socket: &SocketState) -> Option<CloseReason> {
     if socket.is_flooded() {
-        return Some("flood");
+        return Some(CloseReason::Flood);
     }
     if is_stalled(error) {
-        return Some("slow-reader");
+        return Some(CloseReason::SlowReader);
     }
     tracing::debug!(%error, "a connection ended");
     None
@@ -201,7 +202,7 @@ mod tests {
         let (_ending, ended) = watch::channel(false);
         let serving = tokio::spawn(async move {
             let responses = FinalResponses::new(1);
-            let timeouts = Timeouts { limits: Limits::default(), memory: Budget::unlimited() };
+            let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Some(here));
             let places = Arc::new(Semaphore::new(0));
             let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true, places };
             let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
@@ -214,6 +215,6 @@ mod tests {
         client.read_to_end(&mut all).await.unwrap();
         // A frame HEADERS with END_STREAM and END_HEADERS on the stream.
         assert!(all.windows(6).any(|bytes| bytes == [1, 5, 0, 0, 0, 1]), "{all:?}");
-        assert_eq!(serving.await.unwrap(), Some("idle"));
+        assert_eq!(serving.await.unwrap(), Some(CloseReason::Idle));
     }
 }

@@ -45,8 +45,8 @@ pub use peer::Peer;
 
 use crate::api::problem::ProblemKind;
 use crate::budget::Budget;
-use crate::http::metrics::ConnectionMetrics;
-use crate::http::options::Limits;
+use crate::http::metrics::{CloseReason, ConnectionMetrics};
+use crate::http::options::{Limits, ProxyNet};
 use accept::{AcceptBackoff, accept};
 use connection::ConnectionContext;
 use connection_limit::{ConnectionLimit, ConnectionSlot};
@@ -73,7 +73,7 @@ const FINAL_RESPONSES: usize = 32;
 pub async fn serve<F, A: App>(
     (listener, tls): (TcpListener, Option<Arc<Tls>>),
     app: A,
-    limits: Limits,
+    (limits, proxies): (Limits, Vec<ProxyNet>),
     metrics: ConnectionMetrics,
     memory: Budget,
     shutdown: impl Future<Output = F> + Send,
@@ -85,6 +85,7 @@ where
     let server = Arc::new(ConnectionServer {
         places: Arc::new(Semaphore::new(places)),
         limits,
+        proxies,
         slots: ConnectionLimit::new(limits.connections, limits.connections_of_address),
         metrics,
         memory,
@@ -130,6 +131,8 @@ where
 
 struct ConnectionServer {
     limits: Limits,
+    /// Those that the operator has named.
+    proxies: Vec<ProxyNet>,
     slots: Arc<ConnectionLimit>,
     metrics: ConnectionMetrics,
     memory: Budget,
@@ -141,10 +144,6 @@ struct ConnectionServer {
 }
 
 impl ConnectionServer {
-    fn timeouts(&self) -> Timeouts {
-        Timeouts { limits: self.limits, memory: self.memory.clone() }
-    }
-
     async fn run(self: Arc<Self>, stream: TcpStream, from: IpAddr, app: impl App, ended: watch::Receiver<bool>) {
         self.metrics.accepted.inc();
         // Small answers must not wait for the client's delayed acknowledgement.
@@ -152,7 +151,7 @@ impl ConnectionServer {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         let Some(slot) = self.slots.acquire(from) else {
-            self.metrics.closed("no-room");
+            self.metrics.closed(CloseReason::NoRoom);
             // A client of TLS could not read it.
             if self.tls.is_none() {
                 self.responses.refuse(stream).await;
@@ -160,7 +159,9 @@ impl ConnectionServer {
             return;
         };
         self.metrics.open.inc();
-        if let Some(why) = self.serve(stream, Arc::new(slot), app, ended).await {
+        let is_proxy = self.proxies.iter().any(|proxy| proxy.contains(from));
+        let timeouts = Timeouts::new(self.limits, &self.memory, Some(from).filter(|_| !is_proxy));
+        if let Some(why) = self.serve(stream, (Arc::new(slot), timeouts), app, ended).await {
             self.metrics.closed(why);
         }
         self.metrics.open.dec();
@@ -170,31 +171,30 @@ impl ConnectionServer {
     async fn serve(
         &self,
         stream: TcpStream,
-        slot: Arc<ConnectionSlot>,
+        (slot, timeouts): (Arc<ConnectionSlot>, Timeouts),
         app: impl App,
         mut ended: watch::Receiver<bool>,
-    ) -> Option<&'static str> {
-        let (timeouts, responses) = (self.timeouts(), &self.responses);
+    ) -> Option<CloseReason> {
         let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
-        let (is_secure, places) = (self.tls.is_some(), self.places.clone());
+        let (is_secure, places, responses) = (self.tls.is_some(), self.places.clone(), &self.responses);
         let context = ConnectionContext { slot: slot.clone(), timeouts, responses, is_secure, places };
         let Some(tls) = &self.tls else {
             return connection::serve(socket, app, context, ended).await;
         };
         let shaken = tokio::select! {
             biased;
-            () = slot.evicted() => return Some("made-room"),
+            () = slot.evicted() => return Some(CloseReason::MadeRoom),
             shaken = shake_hands(tls, socket, self.limits.head) => shaken,
             _ = ended.wait_for(|ended| *ended) => return None,
         };
         match shaken {
             Ok(stream) if is_http2(&stream) => http2::serve(stream, app, context, ended).await,
             Ok(stream) => connection::serve(stream, app, context, ended).await,
-            Err(HandshakeError::Slow) => Some("slow-handshake"),
+            Err(HandshakeError::Slow) => Some(CloseReason::SlowHandshake),
             Err(HandshakeError::NoTls(socket)) => {
                 let detail = "This server speaks https: begin its address with https://.";
                 responses.send(socket, ProblemKind::Malformed, detail).await;
-                Some("no-tls")
+                Some(CloseReason::NoTls)
             }
             Err(HandshakeError::Failed(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");

@@ -4,7 +4,9 @@
 //! While other requests wait for memory, a stall may last 5 seconds only, and the required rate doubles with each second
 //! of their wait. So the slowest clients are cut first, and no more of them than necessary.
 
+use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::api::path::share_secret;
 use crate::budget::Budget;
+use crate::client_net::ClientNet;
 use crate::http::options::Limits;
 
 /// Bytes of a body that a client must send each second, or bytes of a response that it must read, on average after
@@ -31,18 +34,39 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Timeouts {
     pub limits: Limits,
-    pub memory: Budget,
+    budgets: Arc<Budgets>,
+    is_of_stranger: bool,
+}
+
+/// Whose requests wait: while they do, the client hurries.
+struct Budgets {
+    /// Those of users: every client hurries for them.
+    of_users: Budget,
+    /// Those of strangers of the same address too: a client that asks by a link hurries for them.
+    of_strangers: Budget,
 }
 
 impl Timeouts {
-    /// Those of a request of this path: who asks by a link is a stranger, and hurries for other strangers too.
-    pub fn of_path(self, path: &str) -> Self {
-        Self { memory: self.memory_of(is_by_link(path)), ..self }
+    /// Those of a connection from this address; of a proxy none: its clients have many.
+    pub fn new(limits: Limits, memory: &Budget, address: Option<IpAddr>) -> Self {
+        let of_stranger = |address| memory.of_stranger(ClientNet::new(address));
+        let of_strangers = address.map_or_else(|| memory.of_strangers(), of_stranger);
+        Self { limits, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }), is_of_stranger: false }
     }
 
-    /// The memory that others wait for, for whom the client of a request hurries.
-    pub fn memory_of(&self, is_by_link: bool) -> Budget {
-        if is_by_link { self.memory.of_strangers() } else { self.memory.clone() }
+    /// Those of a request of this path.
+    pub fn of_path(self, path: &str) -> Self {
+        Self { is_of_stranger: is_by_link(path), ..self }
+    }
+
+    /// The memory that requests wait for, for which the client of this one hurries.
+    pub fn memory(&self) -> &Budget {
+        self.memory_of(self.is_of_stranger)
+    }
+
+    /// As [`memory`](Self::memory), for a connection.
+    pub fn memory_of(&self, is_of_stranger: bool) -> &Budget {
+        if is_of_stranger { &self.budgets.of_strangers } else { &self.budgets.of_users }
     }
 }
 
@@ -150,14 +174,23 @@ mod tests {
     #[tokio::test]
     async fn strangers_alone_hurry_for_strangers() {
         let memory = Budget::new(64 << 20);
-        let strangers = memory.of_strangers();
+        let address: IpAddr = [192, 0, 2, 1].into();
+        let strangers = memory.of_stranger(ClientNet::new(address));
         let _all = strangers.take(64 << 20).await;
         let mut waiting = Box::pin(strangers.take(1 << 20));
         assert!((&mut waiting).now_or_never().is_none());
-        for (path, is_short) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {
-            let timeouts = Timeouts { limits: Limits::default(), memory: memory.clone() };
-            assert_eq!(timeouts.memory_of(is_by_link(path)).is_short(), is_short, "{path}");
-            assert_eq!(timeouts.of_path(path).memory.is_short(), is_short, "{path}");
+        for (path, is_of_stranger) in [
+            ("/s/secret/fs/a", true),
+            ("/s/secret/", true),
+            ("/s/secret/login", true),
+            ("/v1/fs/s/a", false),
+            ("/login", false),
+        ] {
+            let of_path = |address| Timeouts::new(Limits::default(), &memory, address).of_path(path);
+            for address in [Some(address), None] {
+                assert_eq!(of_path(address).memory().is_short(), is_of_stranger, "{path} {address:?}");
+            }
+            assert!(!of_path(Some([192, 0, 2, 2].into())).memory().is_short(), "of another address: {path}");
         }
     }
 

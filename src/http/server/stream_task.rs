@@ -137,7 +137,7 @@ impl<F> StreamTask<F> {
             *before = taken;
             *stall = None;
             state.set_stalled(false);
-            if pace.is_too_slow(&timeouts.limits, &memory()) {
+            if pace.is_too_slow(&timeouts.limits, memory()) {
                 return true;
             }
         }
@@ -146,7 +146,7 @@ impl<F> StreamTask<F> {
         }
         let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
         let memory = memory();
-        while let Poll::Ready(ended) = timer.poll_check(cx, &memory) {
+        while let Poll::Ready(ended) = timer.poll_check(cx, memory) {
             if ended {
                 tracing::debug!("a stream was reset: its client does not read");
                 return true;

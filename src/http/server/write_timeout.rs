@@ -74,7 +74,7 @@ impl ClientSocket {
             StallTimer::start(timeouts.limits.write_idle)
         });
         let memory = timeouts.memory_of(slot.has_link_request());
-        while let Poll::Ready(ended) = stall.poll_check(cx, &memory) {
+        while let Poll::Ready(ended) = stall.poll_check(cx, memory) {
             // The system reports a socket as writable only when a third of its buffer is free, and the buffer may have
             // megabytes. But it accepts bytes as soon as the client has read some: so try to write.
             match rustix::io::write(&*stream, buf) {
@@ -102,7 +102,7 @@ impl ClientSocket {
         }
         self.slot.set_write_stalled(false);
         let memory = self.timeouts.memory_of(self.slot.has_link_request());
-        if self.pace.is_too_slow(&self.timeouts.limits, &memory) { Err(stalled()) } else { written }
+        if self.pace.is_too_slow(&self.timeouts.limits, memory) { Err(stalled()) } else { written }
     }
 }
 

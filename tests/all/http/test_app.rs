@@ -181,6 +181,18 @@ impl TestApp {
 
     /// The response as soon as it begins: its body is not read yet.
     pub async fn begin(&self, method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Response {
+        self.begin_from(self.peer, method, target, headers, body).await
+    }
+
+    /// As [`begin`](Self::begin), from an address.
+    pub async fn begin_from(
+        &self,
+        peer: IpAddr,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Response {
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(target);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             request = request.header("host", "localhost:8080");
@@ -188,7 +200,7 @@ impl TestApp {
         for (name, value) in headers {
             request = request.header(*name, value.as_bytes());
         }
-        let request = request.extension(Peer(self.peer)).body(body.into()).unwrap();
+        let request = request.extension(Peer(peer)).body(body.into()).unwrap();
         self.router.clone().oneshot(request).await.unwrap()
     }
 

@@ -10,6 +10,7 @@ mod share_links;
 mod share_passwords;
 mod share_uploads;
 mod shares;
+mod stranger_memory;
 mod stranger_uploads;
 mod tokens;
 mod upload_script;

@@ -10,11 +10,9 @@ use futures_util::{StreamExt, stream};
 use rowdrive::table::StoreError;
 use serde_json::{Value, json};
 
-use super::shares::{make, put, read, with_files};
+use super::shares::{make, put, with_files};
 use super::{ADMIN, Api, walk};
 use crate::http::test_app::TestResponse;
-
-const MIB: usize = 1 << 20;
 
 /// A link to add so many bytes to `/home/tom/a`.
 async fn upload(api: &Api, bytes: u64) -> (String, Value) {
@@ -48,77 +46,6 @@ fn form(names: &[&str]) -> Vec<u8> {
 
 const FORM: [(&str, &str); 2] =
     [("origin", "http://localhost:8080"), ("content-type", "multipart/form-data; boundary=limit")];
-
-#[tokio::test]
-async fn uploads_by_links_leave_three_quarters_of_the_memory_to_others() {
-    let api = Arc::new(with_files().await);
-    let (url, _) = upload(&api, 1 << 30).await;
-    let memory = api.app.drive.memory();
-    let free = |size: usize| -> usize { std::iter::from_fn(|| memory.try_take(size)).collect::<Vec<_>>().len() };
-    let (large, small) = (free(MIB), free(64 << 10));
-    let mut strangers = Vec::new();
-    // Without a length, and with small and large ones; some have sent so much that they are large.
-    for (length, sent) in
-        [(None, 300_000), (None, 0), (Some("60000"), 0), (Some("100000"), 0), (Some("50000000"), 300_000)]
-    {
-        for _ in 0..300 {
-            let (api, url) = (api.clone(), url.clone());
-            let pause = std::future::pending();
-            strangers.push(tokio::spawn(async move {
-                let headers: Vec<_> = length.map(|length| ("content-length", length)).into_iter().collect();
-                add(&api, &url, "f", &headers, with_pause([vec![7; sent], Vec::new()], pause)).await
-            }));
-        }
-    }
-    while !memory.of_strangers().is_short() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!memory.is_short(), "nobody else waits");
-    // A quarter of 256 MiB, in large buffers or in small ones.
-    assert!(free(MIB) + 64 >= large, "{large}, then {}", free(MIB));
-    assert!(free(64 << 10) + 256 >= small, "{small}, then {}", free(64 << 10));
-    assert!(free(MIB) < large - 40, "some are large");
-    put(&api, "/v1/fs/home/tom/mine", &"x".repeat(2 * MIB)).await;
-    strangers.iter().for_each(|stranger| stranger.abort());
-    for stranger in strangers {
-        let _ended = stranger.await;
-    }
-    // What has begun small is stored, however large it becomes; nothing is held then.
-    let pieces = stream::iter((0..30).map(|_| Ok::<_, Infallible>(Bytes::from(vec![7; 100_000]))));
-    add(&api, &url, "large", &[], Body::from_stream(pieces)).await.is(201);
-    assert_eq!((free(MIB), free(64 << 10)), (large, small));
-}
-
-/// Answers that nobody reads, each with a piece of a large file.
-#[tokio::test]
-async fn downloads_by_links_leave_three_quarters_of_the_memory_to_others() {
-    let api = Arc::new(with_files().await);
-    put(&api, "/v1/fs/home/tom/a/film", &"x".repeat(8 * MIB)).await;
-    let (url, _) = read(&api, "/home/tom/a").await;
-    let memory = api.app.drive.memory();
-    let free = || std::iter::from_fn(|| memory.try_take(MIB)).collect::<Vec<_>>().len();
-    let all = free();
-    let strangers: Vec<_> = (0..300)
-        .map(|_| {
-            let (api, film) = (api.clone(), format!("{url}fs/film"));
-            tokio::spawn(async move { api.app.begin("GET", &film, &[], Body::empty()).await })
-        })
-        .collect();
-    while !memory.of_strangers().is_short() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(!memory.is_short() && free() + 64 >= all && free() < all, "{all}, then {}", free());
-    for stranger in &strangers {
-        stranger.abort();
-    }
-    for stranger in strangers {
-        drop(stranger.await);
-    }
-    while free() < all {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
 
 #[tokio::test]
 async fn an_upload_by_a_link_holds_no_file_of_the_quota() {
