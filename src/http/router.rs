@@ -196,6 +196,7 @@ impl Table {
         );
         self.route(pattern::SESSION, session)
             .route(pattern::LOGIN, login)
+            .route(pattern::LOGOUT, Methods::default().on(Method::POST, Callers::Users, login::log_out))
             .route(pattern::SESSIONS, sessions)
             .route(pattern::SESSIONS_ID, Methods::default().on(Method::DELETE, Callers::Users, sessions::delete))
             .route(pattern::USERS, users)

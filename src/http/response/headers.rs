@@ -32,13 +32,22 @@ pub fn content(entry: &FileEntry, modified: HttpDate, name: &str, download: bool
     headers.insert(REPR_DIGEST, value(digest::format(&entry.attributes.digest))?);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || !is_inline(mime)))?);
-    // Uploaded content must never run with the rights of this server's pages, however a browser opens it.
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy(mime)));
     Ok(headers)
 }
 
 pub fn value(text: String) -> Result<HeaderValue> {
     HeaderValue::try_from(text).map_err(|e| Problem::internal(&e))
+}
+
+/// Uploaded content must never run with the rights of this server's pages, however a browser opens it. A browser plays audio
+/// and video only if the page that it makes for them may load them from here. No script runs in any of them.
+fn policy(mime: &str) -> &'static str {
+    let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
+    match essence.split_once('/') {
+        Some(("audio" | "video", _)) => "sandbox allow-same-origin; default-src 'none'; media-src 'self'",
+        _ => "sandbox; default-src 'none'",
+    }
 }
 
 /// Types that a browser may show in place: pictures except SVG, PDF, plain text, audio and video.
@@ -102,6 +111,16 @@ mod tests {
             "",
         ] {
             assert!(!is_inline(sent), "{sent}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_played_has_the_origin_of_the_server() {
+        for mime in ["audio/ogg", "VIDEO/mp4", "video/mp4; codecs=x"] {
+            assert!(policy(mime).contains("allow-same-origin; default-src 'none'; media-src 'self'"), "{mime}");
+        }
+        for mime in ["image/png", "text/html", "application/pdf", "audio", "", "audio/ogg;, text/html"] {
+            assert_eq!(policy(mime), "sandbox; default-src 'none'", "{mime}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `/login`: a page with a form for name and password.
+//! `/login`: a page with a form for name and password. `/logout`: what a button of the start page asks for.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use super::{pattern, session};
 use crate::api::account::BODY_BYTES;
 use crate::api::path;
+use crate::auth::Credential;
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
@@ -65,6 +66,13 @@ pub async fn log_in(
     };
     let set = cookie::set(&session.text, is_tls(&extensions))?;
     Ok((StatusCode::SEE_OTHER, [(LOCATION, headers::value(next.to_owned())?), (SET_COOKIE, set)]).into_response())
+}
+
+/// The button was pressed: revokes the session of the browser, and shows the login.
+pub async fn log_out(State(app): State<App>, by: Credential, extensions: Extensions, uri: Uri) -> Result<Response> {
+    let (_, remove_cookie) = session::log_out(State(app), by, extensions, uri).await?;
+    let to_login = [(LOCATION, headers::value(pattern::LOGIN.to_owned())?)];
+    Ok((StatusCode::SEE_OTHER, to_login, remove_cookie).into_response())
 }
 
 /// The target after the login, if it is a path of this server; else the start. Browsers read `//` and `/\` as the name of

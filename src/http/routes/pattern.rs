@@ -21,6 +21,7 @@ pub const GRANTS: &str = path::GRANTS;
 pub const TOKENS: &str = path::TOKENS;
 pub const TOKENS_ID: &str = "/v1/tokens/{id}";
 pub const LOGIN: &str = "/login";
+pub const LOGOUT: &str = "/logout";
 pub const SHARES: &str = path::SHARES;
 pub const SHARES_ID: &str = "/v1/shares/{id}";
 pub const SHARED: &str = "/s/{secret}";

@@ -4,11 +4,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::pattern;
+use crate::auth::Credential;
 use crate::http::request::accepts_html;
 use crate::http::response::html;
 use crate::http::response::problem::{Problem, Result};
+use crate::schema::secret::SecretKind;
 
-pub async fn page(headers: HeaderMap) -> Result<Response> {
+pub async fn page(by: Credential, headers: HeaderMap) -> Result<Response> {
     if !accepts_html(&headers) {
         return Err(Problem::no_such_route());
     }
@@ -19,5 +21,8 @@ pub async fn page(headers: HeaderMap) -> Result<Response> {
     ];
     let links: String =
         links.iter().map(|(to, what, how)| format!("<p><a href=\"{to}\">{what}</a>: {how}</p>\n")).collect();
-    Ok(html::page("Rowdrive", &format!("<h1>Rowdrive</h1>\n{links}"), html::policy()))
+    let has_session = by.secret().is_some_and(|secret| secret.kind == SecretKind::Session);
+    let log_out = format!("<form method=\"post\" action=\"{}\"><button>Log out</button></form>\n", pattern::LOGOUT);
+    let log_out = if has_session { log_out } else { String::new() };
+    Ok(html::page("Rowdrive", &format!("<h1>Rowdrive</h1>\n{links}{log_out}"), html::policy()))
 }

@@ -60,6 +60,29 @@ async fn a_page_sends_its_reader_to_the_login_and_back() {
 }
 
 #[tokio::test]
+async fn the_start_page_has_a_button_to_log_out() {
+    let app = with_users().await;
+    let done = post(&app, &[OWN, FORM], fields(PASSWORD, "/")).await.is(303);
+    let cookie = ("cookie", done.header("set-cookie").unwrap().split(';').next().unwrap());
+    let html = ("accept", "text/html");
+    let page = app.send("GET", "/", &[cookie, html], "").await.is(200);
+    assert!(page.text().contains(r#"<form method="post" action="/logout">"#), "{}", page.text());
+    // Without a session there is nothing to end.
+    let basic = basic(ADMIN, PASSWORD);
+    let by_password = app.send("GET", "/", &[("authorization", &basic), html], "").await.is(200);
+    assert!(!by_password.text().contains("logout"), "{}", by_password.text());
+    // A page of another site sends no such form.
+    for foreign in [vec![cookie, FORM], vec![cookie, FORM, ("origin", "https://evil.example")]] {
+        app.send("POST", "/logout", &foreign, "").await.problem(403, "foreign-origin");
+    }
+    app.send("GET", "/v1/session", &[cookie], "").await.is(200);
+    let out = app.send("POST", "/logout", &[cookie, OWN, FORM], "").await.is(303);
+    assert_eq!(out.header("location"), Some("/login"));
+    assert!(out.header("set-cookie").unwrap().starts_with("rowdrive=; Path=/; Max-Age=0"), "{out:?}");
+    app.send("GET", "/v1/session", &[cookie], "").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
 async fn the_start_is_a_page_with_links_for_who_is_logged_in() {
     let app = with_users().await;
     let browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");

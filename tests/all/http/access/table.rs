@@ -82,6 +82,7 @@ const OPERATING: &[Row] = &[
     ("GET", "/", "/", "", [404; 4]),
     ("GET", "/login", "/login", "", [200; 4]),
     ("POST", "/login", "/login", "", [415; 4]),
+    ("POST", "/logout", "/logout", "", [303, 303, 403, 303]),
     ("GET", "/healthz", "/healthz", "", [200; 4]),
     ("GET", "/readyz", "/readyz", "", [200; 4]),
     ("GET", "/metrics", "/metrics", "", [403, 403, 403, 200]),
