@@ -7,8 +7,8 @@
 //! Strangers are those who ask by the link of a share. All of them together have a quarter of the budget at most, and the
 //! strangers of one address a quarter of that: [`Budget::of_stranger`].
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::client_net::ClientNet;
+use crate::client_net::{ClientNet, PerClient};
 
 /// Bytes are counted in units of this size.
 const UNIT: usize = 4096;
@@ -32,6 +32,8 @@ const ADDRESS_DIVISOR: usize = 4;
 /// In the parts of strangers, a buffer of at most this many bytes is small: what has become large has had a small one before,
 /// and must not wait for those that are where it was.
 pub const STRANGERS_SMALL: usize = 256 << 10;
+/// Requests of the strangers of one address that wait.
+const WAITING_OF_ADDRESS: i64 = 64;
 /// How long a request waits for memory before it is refused.
 pub const WAIT: Duration = Duration::from_secs(10);
 
@@ -59,7 +61,7 @@ enum Holder {
 struct StrangersPart {
     of_all: Inner,
     /// The part of each address, as long as there is a budget or a permit of it.
-    of_addresses: Mutex<HashMap<ClientNet, Weak<Inner>>>,
+    of_addresses: PerClient<Inner>,
     /// Requests that wait for a part.
     waiting: Gauge,
 }
@@ -154,8 +156,9 @@ impl Budget {
         self.whole.limit.unwrap_or(usize::MAX)
     }
 
-    /// Takes this many bytes once they are free; the whole budget if it is smaller. First come, first served.
+    /// Takes this many bytes once they are free; the whole part of the holder if it is smaller. First come, first served.
     pub async fn take(&self, bytes: usize) -> Permit {
+        let bytes = self.clamp(bytes);
         let mut of_parts = [None, None];
         // IMPORTANT: the smallest part first. A request that waits for it has nothing yet that others may wait for.
         for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
@@ -168,6 +171,7 @@ impl Budget {
 
     /// Takes this many bytes; none if they are not free at once.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
+        let bytes = self.clamp(bytes);
         let mut of_parts = [None, None];
         for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
             if let Some(part) = part {
@@ -175,6 +179,29 @@ impl Budget {
             }
         }
         Some(self.permit(self.whole.try_take(bytes)?, of_parts))
+    }
+
+    /// Bytes of the largest buffer that the holder may have two of.
+    pub fn largest(&self) -> usize {
+        let limited = self.levels().filter(|level| level.limit.is_some());
+        limited.map(|level| level.large.bytes()).min().unwrap_or(usize::MAX) / 2
+    }
+
+    /// Whether so many requests of this address wait that another one should be refused: their connections cannot be closed
+    /// for others while they wait.
+    pub fn is_crowded(&self) -> bool {
+        matches!(&self.holder, Holder::Address(part) if part.metrics.waiting.get() >= WAITING_OF_ADDRESS)
+    }
+
+    /// As many of these bytes as there are in all that a permit is taken of. IMPORTANT: a permit has the same number in each:
+    /// more in one of them than in another would be of the part of others.
+    fn clamp(&self, bytes: usize) -> usize {
+        self.levels().map(|level| level.lane(bytes).0.bytes()).fold(bytes, usize::min)
+    }
+
+    /// All that a permit is taken of.
+    fn levels(&self) -> impl Iterator<Item = &Inner> {
+        self.parts().into_iter().flatten().chain([&*self.whole])
     }
 
     /// Whether a request waits for what the holder has: memory that is not in use should be released.
@@ -218,34 +245,17 @@ impl Budget {
 impl StrangersPart {
     fn new(limit: Option<usize>) -> Self {
         let of_all = Inner::new(limit, STRANGERS_SMALL);
-        Self { of_all, of_addresses: Mutex::default(), waiting: Gauge::default() }
+        Self { of_all, of_addresses: PerClient::default(), waiting: Gauge::default() }
     }
 
     fn of_address(&self, address: ClientNet) -> Arc<Inner> {
-        let mut parts = self.lock();
-        if let Some(part) = parts.get(&address).and_then(Weak::upgrade) {
-            return part;
-        }
-        // Parts that are gone leave when there is no room for more. Then there is room for as many again, so each part is
-        // looked at a few times in all.
-        if parts.len() == parts.capacity() {
-            parts.retain(|_, part| part.strong_count() > 0);
-            parts.shrink_to_fit();
-            let room = parts.len().max(8);
-            parts.reserve(room);
-        }
-        let part = Arc::new(Inner::new(self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR), STRANGERS_SMALL));
-        parts.insert(address, Arc::downgrade(&part));
-        part
+        let limit = self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR);
+        self.of_addresses.of(address, || Inner::new(limit, STRANGERS_SMALL))
     }
 
     /// The longest wait for the part of an address.
     fn waited(&self) -> Duration {
-        self.lock().values().filter_map(Weak::upgrade).map(|part| part.waited()).max().unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ClientNet, Weak<Inner>>> {
-        self.of_addresses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of_addresses.all().iter().map(|part| part.waited()).max().unwrap_or_default()
     }
 }
 
@@ -254,6 +264,10 @@ impl Lane {
         // A permit has at most `u32::MAX` units.
         let all = (bytes / UNIT).clamp(1, u32::MAX as usize);
         Self { units: Arc::new(Semaphore::new(all)), all }
+    }
+
+    fn bytes(&self) -> usize {
+        self.all.saturating_mul(UNIT)
     }
 }
 
@@ -481,23 +495,45 @@ mod tests {
     #[test]
     fn an_address_has_one_part_as_long_as_anything_is_of_it() {
         let budget = Budget::new(64 * MIB);
-        let address = |text: &str| ClientNet::new(text.parse().unwrap());
-        let permit = budget.of_stranger(address("2001:db8::1")).try_take(3 * MIB).unwrap();
-        // While many stay, and while few do.
-        for stay in [1_000, 10] {
-            let (other, mut staying) = (Budget::new(MIB), Vec::new());
-            for number in 0..10_000_u32 {
-                staying.push(other.of_stranger(ClientNet::new(number.to_be_bytes().into())));
-                staying.truncate(stay);
-                let known = other.strangers.lock().len();
-                assert!(known < 4 * (stay + 20), "{known}, {stay} stay");
-            }
-        }
-        let again = budget.of_stranger(address("2001:db8::2"));
-        assert!(again.try_take(MIB).is_none(), "a /64 is one address");
-        assert!(budget.of_stranger(address("2001:db8:0:1::1")).try_take(MIB).is_some());
+        let address = ClientNet::new([192, 0, 2, 1].into());
+        let permit = budget.of_stranger(address).try_take(3 * MIB).unwrap();
+        let again = budget.of_stranger(address);
+        assert!(again.try_take(MIB).is_none());
         drop(permit);
         assert!(again.try_take(MIB).is_some());
+    }
+
+    #[test]
+    fn a_permit_for_more_than_the_part_of_its_address_is_that_part() {
+        let budget = Budget::new(64 * MIB);
+        let stranger = |last| budget.of_stranger(ClientNet::new([192, 0, 2, last].into()));
+        let all: Vec<_> = (0..4).map(|last| stranger(last).try_take(100 * MIB).unwrap()).collect();
+        assert!(stranger(4).try_take(MIB).is_none() && stranger(0).try_take(MIB).is_none());
+        assert_eq!(budget.whole.metrics.used.get(), 12 * MIB as i64);
+        drop(all);
+        let largest = stranger(0).largest();
+        assert_eq!((largest, budget.of_strangers().largest(), budget.largest()), (3 * MIB / 2, 6 * MIB, 24 * MIB));
+        let two = [(); 2].map(|()| stranger(0).try_take(largest));
+        assert!(two.iter().all(Option::is_some));
+    }
+
+    #[tokio::test]
+    async fn only_some_requests_of_an_address_wait() {
+        let budget = Budget::new(64 * MIB);
+        let stranger = |last| budget.of_stranger(ClientNet::new([192, 0, 2, last].into()));
+        let all = stranger(0).take(100 * MIB).await;
+        let waiting: Vec<_> = (0..WAITING_OF_ADDRESS)
+            .map(|_| {
+                assert!(!stranger(0).is_crowded());
+                let mut waits = Box::pin(async { stranger(0).take(MIB).await });
+                assert!((&mut waits).now_or_never().is_none());
+                waits
+            })
+            .collect();
+        assert!(stranger(0).is_crowded() && !stranger(1).is_crowded() && !budget.is_crowded());
+        drop(waiting);
+        assert!(!stranger(0).is_crowded());
+        drop(all);
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl Upload {
         Self { memory: Budget::unlimited(), ..self }
     }
 
+    /// Whether too many others wait for the same memory.
+    pub fn is_crowded(&self) -> bool {
+        self.memory.is_crowded()
+    }
+
     /// Asks for room, before the first byte comes, for content of this length, or of an unknown one. Waits for memory.
     pub async fn reserve(&mut self, length: Option<u64>) -> Result<(), ContentError> {
         if length.is_some_and(|length| length > LARGEST) {

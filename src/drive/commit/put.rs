@@ -239,6 +239,9 @@ pub(super) async fn read_body<E>(
     body: impl Stream<Item = std::result::Result<Bytes, E>>,
     reserved: &mut Reserved,
 ) -> std::result::Result<Upload, PutError<E>> {
+    if upload.is_crowded() {
+        return Err(DriveError::NoMemory.into());
+    }
     timeout(WAIT, upload.reserve(length)).await.map_err(|_| DriveError::NoMemory)??;
     let mut body = pin!(body);
     while let Some(piece) = body.next().await {

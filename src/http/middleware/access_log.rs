@@ -194,15 +194,17 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
-    if !matches!(callers, Callers::Share(_)) && !pattern.is_some_and(|pattern| pattern.starts_with("/v1/")) {
-        return Ok(());
-    }
+    let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     match requester.as_ref().and_then(Requester::user) {
+        _ if !is_api => {}
         Some(user) => identity::set(request, user.as_str()),
         None => identity::identify(request)?,
     }
     if let Some(requester) = requester {
         requester::set(request, requester);
+    }
+    if !is_api {
+        return Ok(());
     }
     // Before the body: what cannot be stored need not be sent. The password of a share is not stored.
     let stores = !request.method().is_safe() && callers != Callers::Share(ShareRoute::Enter);

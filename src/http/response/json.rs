@@ -40,14 +40,16 @@ pub fn text(value: &impl Serialize) -> Result<Vec<u8>> {
     Ok(json)
 }
 
-/// Bytes of memory for a page of so many entries. A page that would need more ends early, with a `next`.
-pub fn bytes(entries: usize) -> usize {
-    entries.saturating_mul(USUAL).clamp(LEAST, PAGE)
+/// Bytes of a page of so many entries, of this memory. A page that would need more ends early, with a `next`. Two have room:
+/// one may be sent while the next one is read.
+pub fn bytes(memory: &Budget, entries: usize) -> usize {
+    entries.saturating_mul(USUAL).clamp(LEAST, PAGE).min(memory.largest().max(LEAST))
 }
 
-/// Memory for a page of so many entries.
-pub async fn permit(memory: &Budget, entries: usize) -> Result<Permit> {
-    memory::take(memory, bytes(entries)).await
+/// Memory for a page of so many entries, and the bytes that the page may have.
+pub async fn permit(memory: &Budget, entries: usize) -> Result<(Permit, usize)> {
+    let bytes = bytes(memory, entries);
+    Ok((memory::take(memory, bytes).await?, bytes))
 }
 
 /// Bytes of a text in JSON, without its quotes.

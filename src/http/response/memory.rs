@@ -4,10 +4,13 @@ use super::problem::{Problem, Result};
 use crate::budget::{Budget, Permit, WAIT};
 
 pub async fn take(memory: &Budget, bytes: usize) -> Result<Permit> {
-    within(memory.take(bytes)).await
+    within(memory, memory.take(bytes)).await
 }
 
-/// The result of a future that may wait for memory.
-pub async fn within<T>(waits: impl Future<Output = T>) -> Result<T> {
+/// The result of a future that may wait for this memory.
+pub async fn within<T>(memory: &Budget, waits: impl Future<Output = T>) -> Result<T> {
+    if memory.is_crowded() {
+        return Err(Problem::no_memory());
+    }
     tokio::time::timeout(WAIT, waits).await.map_err(|_| Problem::no_memory())
 }

@@ -31,15 +31,15 @@ pub struct PageWriter {
 }
 
 impl PageWriter {
-    /// A page of so many entries.
-    pub fn new(entries: usize, write: WriteEntry) -> Self {
-        let most = json::bytes(entries).saturating_sub(END);
+    /// A page of so many bytes at most: [`json::bytes`].
+    pub fn new(bytes: usize, write: WriteEntry) -> Self {
+        let most = bytes.saturating_sub(END);
         Self { page: EntryWriter::with_capacity(0), write, most, count: 0 }
     }
 
     /// A [`ListPage`](crate::api::entry::ListPage). `path`: the path of the directory, if the page lists one.
-    pub fn json(entries: usize, path: Option<&DrivePath>) -> Self {
-        let mut writer = Self::new(entries, |page, node| {
+    pub fn json(bytes: usize, path: Option<&DrivePath>) -> Self {
+        let mut writer = Self::new(bytes, |page, node| {
             page.entry(node);
             page.raw(b",");
         });
@@ -162,6 +162,10 @@ mod tests {
     use crate::schema::dir::DirEntry;
     use crate::schema::{DirId, Timestamp};
 
+    fn unlimited(entries: usize) -> usize {
+        bytes(&Budget::unlimited(), entries)
+    }
+
     #[test]
     fn a_page_is_the_json_of_its_entries() {
         let all = ["/a\"/b.jpg", "/a\"/c"].map(|path| file(path, "t"));
@@ -171,7 +175,7 @@ mod tests {
             let expected = serde_json::to_string(&page).unwrap();
             let path = path.map(|path| DrivePath::parse(path).unwrap());
             let permit = Budget::unlimited().try_take(1 << 20).unwrap();
-            let mut page = PageWriter::json(100, path.as_ref());
+            let mut page = PageWriter::json(unlimited(100), path.as_ref());
             assert!(nodes.iter().all(|node| page.add(&node.into(), 0)));
             let response = page.response(next.map(str::to_owned), &"/".parse().unwrap(), permit);
             let body = to_bytes(response.unwrap().into_body(), usize::MAX).now_or_never().unwrap().unwrap();
@@ -182,11 +186,11 @@ mod tests {
     #[test]
     fn a_page_is_bounded_in_bytes() {
         let filled = |entries: usize, node: Node| {
-            let mut page = PageWriter::json(entries, None);
+            let mut page = PageWriter::json(unlimited(entries), None);
             let fits = (0..entries).take_while(|at| page.add(&(&node).into(), entries - at - 1)).count();
             let capacity = page.page.json.capacity();
-            assert!(capacity <= bytes(entries), "{capacity}");
-            assert_eq!((page.count(), page.done().len() <= bytes(entries) - END), (fits, true));
+            assert!(capacity <= unlimited(entries), "{capacity}");
+            assert_eq!((page.count(), page.done().len() <= unlimited(entries) - END), (fits, true));
             fits
         };
         assert_eq!(filled(1, file("/a", "")), 1);
@@ -195,7 +199,7 @@ mod tests {
         assert!((500..1_000).contains(&filled(1_000, long.clone())));
         assert!(filled(10_000, long.clone()) < 10_000);
         // The first entry is on the page, however long it is.
-        let mut page = PageWriter::json(1, None);
+        let mut page = PageWriter::json(unlimited(1), None);
         page.most = 100;
         assert!(page.add(&(&long).into(), 0) && !page.add(&(&long).into(), 0));
         assert_eq!((page.count(), page.most_below(&DrivePath::root())), (1, 1));
@@ -213,8 +217,8 @@ mod tests {
         let add = |page: &mut PageWriter, nodes: &[Node]| {
             page.add_all(nodes.iter().map(|node| Ok(node.into())), place).unwrap()
         };
-        assert_eq!(add(&mut PageWriter::json(100, None), &nodes[..10]), ControlFlow::Continue(()));
-        let mut page = PageWriter::json(3_000, None);
+        assert_eq!(add(&mut PageWriter::json(unlimited(100), None), &nodes[..10]), ControlFlow::Continue(()));
+        let mut page = PageWriter::json(unlimited(3_000), None);
         let added = add(&mut page, &nodes);
         assert!(page.count() < 3_000);
         assert_eq!(added, ControlFlow::Break(Some(nodes[page.count() - 1].path().to_string())));

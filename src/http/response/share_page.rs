@@ -20,7 +20,7 @@ pub const TITLE: &str = "Shared files";
 /// Entries on a page, at most.
 const ENTRIES: usize = 200;
 /// Bytes of a page, at most: if its path is long it has fewer entries.
-const PAGE: usize = 512 << 10;
+const PAGE: usize = 640 << 10;
 /// Bytes of it without the lines of the entries, at most.
 const AROUND: usize = 64 << 10;
 /// Bytes of a line without its texts, at most.

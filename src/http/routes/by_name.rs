@@ -49,10 +49,10 @@ pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<R
         .filter(under.as_ref().map(|path| path.as_str()))
         .sealed(drive.cursor_seal().await?);
     let after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
-    let permit = json::permit(app.drive.memory(), limit).await?;
+    let (permit, bytes) = json::permit(app.drive.memory(), limit).await?;
     let query = NameQuery { name, prefix, under, after, limit };
     let page = drive.files_by_name(&query).await.map_err(Problem::under)?;
-    let mut json = PageWriter::json(limit, None);
+    let mut json = PageWriter::json(bytes, None);
     let added = json.add_all(page.nodes.iter().map(|node| Ok(node.into())), position).map_err(Problem::under)?;
     let next = match added {
         ControlFlow::Continue(()) => page.next,

@@ -56,8 +56,8 @@ pub async fn get(State(app): State<App>, drive: UserDrive, uri: Uri) -> Result<R
     }
     let scope = scope(&query).sealed(drive.cursor_seal().await?);
     query.after = params.text("cursor").map(|cursor| decode(&scope.decode(cursor)?)).transpose()?;
-    let permit = json::permit(app.drive.memory(), query.limit).await?;
-    let mut json = PageWriter::json(query.limit, None);
+    let (permit, bytes) = json::permit(app.drive.memory(), query.limit).await?;
+    let mut json = PageWriter::json(bytes, None);
     let next = fill(&drive, &query, &mut json).await.map_err(Problem::under)?;
     json.response(next.map(|(time, id)| scope.encode(&encode(time, id))).transpose()?, &uri, permit)
 }

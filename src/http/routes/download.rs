@@ -163,15 +163,15 @@ async fn respond(
     // Inline content is in memory as soon as it is read; the pieces of a content file take a permit each.
     let inline = entry.attributes.location == ContentLocation::Inline;
     let memory = drive.memory();
-    let permit = if inline { Some(memory::within(memory.take(size as usize)).await?) } else { None };
+    let permit = if inline { Some(memory::within(&memory, memory.take(size as usize)).await?) } else { None };
     // IMPORTANT: the first piece is read before the status is sent. So missing or damaged content gets an error status,
     // and never the head of a successful response.
     let body = match drive.content(path, entry).await {
         Err(DriveError::Content(ContentError::Gone(_))) => return Ok(None),
         body => body.map_err(|error| failed(error, path))?,
     };
-    let mut pieces = Box::pin(body.stream_within(memory, start, end));
-    match memory::within(pieces.next()).await? {
+    let mut pieces = Box::pin(body.stream_within(memory.clone(), start, end));
+    match memory::within(&memory, pieces.next()).await? {
         Some(Ok(first)) => {
             let first = permit.map_or(first.clone(), |permit| permit.attach(first));
             count(app, ask).await?;

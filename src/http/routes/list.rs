@@ -143,8 +143,8 @@ async fn page(
         });
     let scope = scope.sealed(drive.cursor_seal().await?);
     query.after = cursor.map(|cursor| position(scope.decode(cursor)?)).transpose()?;
-    let permit = json::permit(&drive.memory(), query.limit).await?;
-    let json = PageWriter::json(query.limit, Some(path));
+    let (permit, bytes) = json::permit(&drive.memory(), query.limit).await?;
+    let json = PageWriter::json(bytes, Some(path));
     let mut json = if drive.is_share() { json.shared() } else { json };
     let next = read(drive, path, query, &mut json).await.map_err(Problem::reading)?;
     json.response(next.map(|at| scope.encode(&at)).transpose()?, uri, permit)
@@ -187,6 +187,8 @@ struct ListStream {
     path: DrivePath,
     query: ListQuery,
     format: ListFormat,
+    /// Of each page, at most.
+    bytes: usize,
     count: usize,
     state: StreamState,
 }
@@ -202,9 +204,9 @@ enum StreamState {
 /// The whole directory, page by page. The first page is read before the status is sent. A later error ends the connection
 /// early, so that the client detects the missing entries.
 async fn whole(drive: &UserDrive, path: DrivePath, query: ListQuery, format: ListFormat) -> Result<Response> {
-    let permit = json::permit(&drive.memory(), query.limit).await?;
+    let (permit, bytes) = json::permit(&drive.memory(), query.limit).await?;
     let (drive, state) = (drive.clone(), StreamState::Unread);
-    let mut listing = ListStream { drive, path, query, format, count: 0, state };
+    let mut listing = ListStream { drive, path, query, format, bytes, count: 0, state };
     let (first, next) = listing.read().await.map_err(Problem::reading)?;
     listing.state = StreamState::Page(first, next, permit);
     let body = Body::from_stream(stream::try_unfold(listing, ListStream::next));
@@ -218,7 +220,7 @@ async fn whole(drive: &UserDrive, path: DrivePath, query: ListQuery, format: Lis
 impl ListStream {
     /// The next page, and where the one after it starts.
     async fn read(&self) -> std::result::Result<(PageWriter, Option<Bytes>), DriveError> {
-        let mut page = PageWriter::new(self.query.limit, self.format.write(self.drive.is_share()));
+        let mut page = PageWriter::new(self.bytes, self.format.write(self.drive.is_share()));
         let next = read(&self.drive, &self.path, self.query.clone(), &mut page).await?;
         Ok((page, next))
     }
@@ -228,7 +230,7 @@ impl ListStream {
             StreamState::End => return Ok(None),
             StreamState::Page(page, next, permit) => (page, next, permit),
             StreamState::Unread => {
-                let permit = self.drive.memory().take(json::bytes(self.query.limit)).await;
+                let permit = self.drive.memory().take(self.bytes).await;
                 let (page, next) = self.read().await.inspect_err(|error| {
                     tracing::error!(path = ?self.path.as_str(), cause = ?error, "a listing was aborted");
                 })?;

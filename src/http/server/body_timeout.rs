@@ -13,7 +13,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::connection_limit::ConnectionSlot;
-use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts};
+use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts, is_by_link};
 use super::streams::RunningStream;
 
 /// What has to know whether the body of a request stalls: the connection, or in HTTP/2 its stream.
@@ -97,11 +97,11 @@ pub fn time_body(
     carrier: impl FnOnce() -> BodyCarrier,
 ) -> Request<Body> {
     let (parts, body) = request.into_parts();
-    let timeouts = timeouts.of_path(parts.uri.path());
+    let is_by_link = is_by_link(parts.uri.path());
     let mut request = Request::from_parts(parts, Body::empty());
     if !body.is_end_stream() {
         let waiter = BodyWaiter::new(carrier());
-        *request.body_mut() = Body::new(TimedBody::new(Body::new(body), timeouts, waiter.clone()));
+        *request.body_mut() = Body::new(TimedBody::new(Body::new(body), (timeouts, is_by_link), waiter.clone()));
         request.extensions_mut().insert(waiter);
     }
     request
@@ -111,6 +111,7 @@ pub fn time_body(
 pub struct TimedBody {
     body: Body,
     timeouts: Timeouts,
+    is_by_link: bool,
     /// What was received, before this stall.
     pace: Pace,
     stall: Option<StallTimer>,
@@ -120,8 +121,8 @@ pub struct TimedBody {
 }
 
 impl TimedBody {
-    pub fn new(body: Body, timeouts: Timeouts, waiter: BodyWaiter) -> Self {
-        Self { body, timeouts, pace: Pace::default(), stall: None, waiter, evicted: false }
+    pub fn new(body: Body, (timeouts, is_by_link): (Timeouts, bool), waiter: BodyWaiter) -> Self {
+        Self { body, timeouts, is_by_link, pace: Pace::default(), stall: None, waiter, evicted: false }
     }
 
     /// The pace with the present stall. Time in which the server does not read does not count.
@@ -134,12 +135,21 @@ impl TimedBody {
         self.stall.as_ref().map_or(Duration::ZERO, StallTimer::elapsed)
     }
 
+    /// How long others have waited that the client hurries for.
+    fn others_wait(&self) -> Option<Duration> {
+        if self.waiter.is_of_stream() {
+            self.timeouts.others_wait_for_stream(self.is_by_link)
+        } else {
+            self.timeouts.others_wait(self.is_by_link)
+        }
+    }
+
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let waited = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
                 self.pace.add(frame.data_ref().map_or(0, Bytes::len) as u64, waited);
-                if self.pace.is_too_slow(&self.timeouts.limits, self.timeouts.memory()) {
+                if self.pace.is_too_slow(&self.timeouts.limits, self.others_wait()) {
                     Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
                 } else {
                     Poll::Ready(Some(Ok(frame)))
@@ -151,13 +161,13 @@ impl TimedBody {
             }
             Poll::Ready(other) => Poll::Ready(other),
             // Polled again every second while it stalls.
-            Poll::Pending if self.pace_now().is_too_slow_for_others(self.timeouts.memory()) => {
+            Poll::Pending if self.pace_now().is_too_slow_for_others(self.others_wait()) => {
                 Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
             }
             Poll::Pending => {
-                let Self { timeouts, stall, .. } = self;
-                let stall = stall.get_or_insert_with(|| StallTimer::start(timeouts.limits.body_idle));
-                stall.poll_end(cx, timeouts.memory()).map(|()| Some(Err(axum::Error::new(BodyTooSlow))))
+                let do_others_wait = self.others_wait().is_some();
+                let stall = self.stall.get_or_insert_with(|| StallTimer::start(self.timeouts.limits.body_idle));
+                stall.poll_end(cx, || do_others_wait).map(|()| Some(Err(axum::Error::new(BodyTooSlow))))
             }
         }
     }
@@ -205,6 +215,7 @@ mod tests {
     use tokio::time::{advance, sleep, timeout};
 
     use super::super::connection_limit::ConnectionLimit;
+    use super::super::places::Places;
     use super::*;
     use crate::budget::Budget;
     use crate::http::options::Limits;
@@ -227,9 +238,9 @@ mod tests {
         let (send, pieces) = mpsc::unbounded_channel::<&[u8]>();
         let pieces = stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
         let body = Body::from_stream(pieces.map(Ok::<_, std::io::Error>));
-        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Some(HERE));
+        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
         let waiter = BodyWaiter::new(BodyCarrier::Connection(slot.clone()));
-        Client { send, slots, slot, body: TimedBody::new(body, timeouts, waiter.clone()), waiter }
+        Client { send, slots, slot, body: TimedBody::new(body, (timeouts, false), waiter.clone()), waiter }
     }
 
     impl Client {

@@ -19,7 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower_service::Service;
 
 use super::body_timeout::{BodyCarrier, time_body};
@@ -54,8 +54,6 @@ pub struct ConnectionContext<'a> {
     pub responses: &'a FinalResponses,
     /// Whether it is a connection by TLS.
     pub is_secure: bool,
-    /// Places for the requests of all HTTP/2 connections, beyond the first request of each.
-    pub places: Arc<Semaphore>,
 }
 
 /// Marks a request of a connection by TLS.
@@ -223,6 +221,7 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::super::connection_limit::ConnectionLimit;
+    use super::super::places::Places;
     use super::super::write_timeout::ClientSocket;
     use super::*;
     use crate::budget::Budget;
@@ -234,11 +233,10 @@ mod tests {
         slot: ConnectionSlot,
         ended: watch::Receiver<bool>,
     ) -> Option<CloseReason> {
-        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), None);
+        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
         let (slot, responses) = (Arc::new(slot), FinalResponses::new(1));
         let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
-        let places = Arc::new(Semaphore::new(1));
-        let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: false, places };
+        let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: false };
         serve(socket, app, context, ended).await
     }
 

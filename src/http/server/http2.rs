@@ -37,7 +37,7 @@ use crate::http::metrics::CloseReason;
 use crate::http::response::problem::Problem;
 
 /// Requests of a connection at a time.
-const STREAMS: u32 = 64;
+pub const STREAMS: u32 = 64;
 /// Bytes that a client may send of one body before its handler reads them.
 const WINDOW: u32 = 64 << 10;
 /// The same for all bodies of a connection: a body that is not read must not stop another one.
@@ -59,9 +59,9 @@ pub async fn serve(
     context: ConnectionContext<'_>,
     mut ended: watch::Receiver<bool>,
 ) -> Option<CloseReason> {
-    let ConnectionContext { slot, timeouts, responses, places, .. } = context;
+    let ConnectionContext { slot, timeouts, responses, .. } = context;
     let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone()));
-    let tasks = StreamTasks::new(streams.clone(), timeouts.clone(), places);
+    let tasks = StreamTasks::new(streams.clone(), timeouts.clone());
     let _tasks_end = EndTasks(tasks.clone());
     let socket = Arc::new(SocketState::default());
     let stream = TokioIo::new(Http2Socket::new(stream, socket.clone()));
@@ -179,10 +179,10 @@ mod tests {
 
     use axum::Router;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
-    use tokio::sync::Semaphore;
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::final_response::FinalResponses;
+    use super::super::places::Places;
     use super::*;
     use crate::budget::Budget;
     use crate::http::options::Limits;
@@ -202,9 +202,8 @@ mod tests {
         let (_ending, ended) = watch::channel(false);
         let serving = tokio::spawn(async move {
             let responses = FinalResponses::new(1);
-            let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Some(here));
-            let places = Arc::new(Semaphore::new(0));
-            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true, places };
+            let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
+            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
             let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
             serve(BufStream::new(server), app, context, ended).await
         });

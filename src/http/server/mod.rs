@@ -24,6 +24,7 @@ mod http2;
 mod http2_body;
 mod http2_socket;
 mod peer;
+mod places;
 mod slow_client;
 mod stream_task;
 mod streams;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -45,6 +46,7 @@ pub use peer::Peer;
 
 use crate::api::problem::ProblemKind;
 use crate::budget::Budget;
+use crate::client_net::ClientNet;
 use crate::http::metrics::{CloseReason, ConnectionMetrics};
 use crate::http::options::{Limits, ProxyNet};
 use accept::{AcceptBackoff, accept};
@@ -53,6 +55,7 @@ use connection_limit::{ConnectionLimit, ConnectionSlot};
 use final_response::FinalResponses;
 use handshake::{HandshakeError, is_http2, shake_hands};
 use peer::WithPeer;
+use places::Places;
 use slow_client::Timeouts;
 use tls::Tls;
 use write_timeout::ClientSocket;
@@ -81,9 +84,10 @@ pub async fn serve<F, A: App>(
 where
     F: Future<Output = ()> + Send,
 {
-    let places = (memory.bytes() / 4 / http2::STREAM_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+    let places = memory.bytes() / 4 / http2::STREAM_BYTES;
     let server = Arc::new(ConnectionServer {
-        places: Arc::new(Semaphore::new(places)),
+        // The first request of a connection needs none.
+        places: Places::new(places, http2::STREAMS as usize - 1),
         limits,
         proxies,
         slots: ConnectionLimit::new(limits.connections, limits.connections_of_address),
@@ -140,7 +144,7 @@ struct ConnectionServer {
     tls: Option<Arc<Tls>>,
     /// Places for the requests of all HTTP/2 connections: what their clients may make the server keep is a quarter of the
     /// memory for requests at most. The first request of a connection needs none.
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl ConnectionServer {
@@ -160,7 +164,8 @@ impl ConnectionServer {
         };
         self.metrics.open.inc();
         let is_proxy = self.proxies.iter().any(|proxy| proxy.contains(from));
-        let timeouts = Timeouts::new(self.limits, &self.memory, Some(from).filter(|_| !is_proxy));
+        let address = Some(ClientNet::new(from)).filter(|_| !is_proxy);
+        let timeouts = Timeouts::new(self.limits, &self.memory, self.places.of(address), address);
         if let Some(why) = self.serve(stream, (Arc::new(slot), timeouts), app, ended).await {
             self.metrics.closed(why);
         }
@@ -176,8 +181,8 @@ impl ConnectionServer {
         mut ended: watch::Receiver<bool>,
     ) -> Option<CloseReason> {
         let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
-        let (is_secure, places, responses) = (self.tls.is_some(), self.places.clone(), &self.responses);
-        let context = ConnectionContext { slot: slot.clone(), timeouts, responses, is_secure, places };
+        let (is_secure, responses) = (self.tls.is_some(), &self.responses);
+        let context = ConnectionContext { slot: slot.clone(), timeouts, responses, is_secure };
         let Some(tls) = &self.tls else {
             return connection::serve(socket, app, context, ended).await;
         };

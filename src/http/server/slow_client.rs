@@ -4,7 +4,6 @@
 //! While other requests wait for memory, a stall may last 5 seconds only, and the required rate doubles with each second
 //! of their wait. So the slowest clients are cut first, and no more of them than necessary.
 
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,6 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
+use super::places::AddressPlaces;
 use crate::api::path::share_secret;
 use crate::budget::Budget;
 use crate::client_net::ClientNet;
@@ -30,15 +30,16 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// How often a stall is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time-outs of a client, and the memory that other requests may wait for.
+/// The time-outs of a client, and for whom it hurries.
 #[derive(Clone)]
 pub struct Timeouts {
     pub limits: Limits,
+    /// Those of its connection, if that is one of HTTP/2.
+    pub places: AddressPlaces,
     budgets: Arc<Budgets>,
-    is_of_stranger: bool,
 }
 
-/// Whose requests wait: while they do, the client hurries.
+/// Whose requests may wait for memory.
 struct Budgets {
     /// Those of users: every client hurries for them.
     of_users: Budget,
@@ -47,26 +48,21 @@ struct Budgets {
 }
 
 impl Timeouts {
-    /// Those of a connection from this address; of a proxy none: its clients have many.
-    pub fn new(limits: Limits, memory: &Budget, address: Option<IpAddr>) -> Self {
-        let of_stranger = |address| memory.of_stranger(ClientNet::new(address));
-        let of_strangers = address.map_or_else(|| memory.of_strangers(), of_stranger);
-        Self { limits, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }), is_of_stranger: false }
+    /// Those of a connection. `address`: of a proxy none, its clients have many.
+    pub fn new(limits: Limits, memory: &Budget, places: AddressPlaces, address: Option<ClientNet>) -> Self {
+        let of_strangers = address.map_or_else(|| memory.of_strangers(), |address| memory.of_stranger(address));
+        Self { limits, places, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }) }
     }
 
-    /// Those of a request of this path.
-    pub fn of_path(self, path: &str) -> Self {
-        Self { is_of_stranger: is_by_link(path), ..self }
+    /// How long requests have waited for memory that the client of this one hurries for; none if none waits.
+    pub fn others_wait(&self, is_by_link: bool) -> Option<Duration> {
+        let memory = if is_by_link { &self.budgets.of_strangers } else { &self.budgets.of_users };
+        memory.is_short().then(|| memory.waited())
     }
 
-    /// The memory that requests wait for, for which the client of this one hurries.
-    pub fn memory(&self) -> &Budget {
-        self.memory_of(self.is_of_stranger)
-    }
-
-    /// As [`memory`](Self::memory), for a connection.
-    pub fn memory_of(&self, is_of_stranger: bool) -> &Budget {
-        if is_of_stranger { &self.budgets.of_strangers } else { &self.budgets.of_users }
+    /// As [`others_wait`](Self::others_wait), of a request of HTTP/2: also for those that find no place.
+    pub fn others_wait_for_stream(&self, is_by_link: bool) -> Option<Duration> {
+        self.others_wait(is_by_link).max(self.places.short_for())
     }
 }
 
@@ -107,14 +103,14 @@ impl Pace {
         self
     }
 
-    /// Whether the client is too slow. `memory`: what others wait for.
-    pub fn is_too_slow(&self, limits: &Limits, memory: &Budget) -> bool {
-        self.all.is_below(MIN_RATE, limits.body_grace) || self.is_too_slow_for_others(memory)
+    /// Whether the client is too slow. `others_wait`: [`Timeouts::others_wait`].
+    pub fn is_too_slow(&self, limits: &Limits, others_wait: Option<Duration>) -> bool {
+        self.all.is_below(MIN_RATE, limits.body_grace) || self.is_too_slow_for_others(others_wait)
     }
 
-    /// Whether it is too slow while others wait for memory.
-    pub fn is_too_slow_for_others(&self, memory: &Budget) -> bool {
-        let seconds = memory.waited().as_secs().min(MAX_DOUBLINGS);
+    /// Whether it is too slow while others wait.
+    pub fn is_too_slow_for_others(&self, others_wait: Option<Duration>) -> bool {
+        let seconds = others_wait.map_or(0, |wait| wait.as_secs()).min(MAX_DOUBLINGS);
         seconds > 0 && self.recent.is_below(MIN_RATE << seconds, SHORT_STALL)
     }
 
@@ -149,15 +145,15 @@ impl StallTimer {
     }
 
     /// Ready when the stall has lasted too long.
-    pub fn poll_end(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<()> {
-        while !ready!(self.poll_check(cx, memory)) {}
+    pub fn poll_end(&mut self, cx: &mut Context<'_>, do_others_wait: impl Fn() -> bool) -> Poll<()> {
+        while !ready!(self.poll_check(cx, &do_others_wait)) {}
         Poll::Ready(())
     }
 
     /// Ready every second and at the end, and returns whether the stall has lasted too long. Call it until it is pending.
-    pub fn poll_check(&mut self, cx: &mut Context<'_>, memory: &Budget) -> Poll<bool> {
+    pub fn poll_check(&mut self, cx: &mut Context<'_>, do_others_wait: impl Fn() -> bool) -> Poll<bool> {
         ready!(self.next_check.as_mut().poll(cx));
-        let idle = if memory.is_short() { self.idle.min(SHORT_STALL) } else { self.idle };
+        let idle = if do_others_wait() { self.idle.min(SHORT_STALL) } else { self.idle };
         let next = self.idle.saturating_sub(self.elapsed()).clamp(Duration::from_millis(1), CHECK_INTERVAL);
         self.next_check.as_mut().reset(Instant::now() + next);
         Poll::Ready(self.elapsed() >= idle)
@@ -169,28 +165,24 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::time::sleep;
 
+    use super::super::places::Places;
     use super::*;
 
     #[tokio::test]
     async fn strangers_alone_hurry_for_strangers() {
         let memory = Budget::new(64 << 20);
-        let address: IpAddr = [192, 0, 2, 1].into();
-        let strangers = memory.of_stranger(ClientNet::new(address));
+        let [address, other] = [1, 2].map(|last| ClientNet::new([192, 0, 2, last].into()));
+        let strangers = memory.of_stranger(address);
         let _all = strangers.take(64 << 20).await;
         let mut waiting = Box::pin(strangers.take(1 << 20));
         assert!((&mut waiting).now_or_never().is_none());
-        for (path, is_of_stranger) in [
-            ("/s/secret/fs/a", true),
-            ("/s/secret/", true),
-            ("/s/secret/login", true),
-            ("/v1/fs/s/a", false),
-            ("/login", false),
-        ] {
-            let of_path = |address| Timeouts::new(Limits::default(), &memory, address).of_path(path);
-            for address in [Some(address), None] {
-                assert_eq!(of_path(address).memory().is_short(), is_of_stranger, "{path} {address:?}");
-            }
-            assert!(!of_path(Some([192, 0, 2, 2].into())).memory().is_short(), "of another address: {path}");
+        let hurries = |address, path| {
+            let timeouts = Timeouts::new(Limits::default(), &memory, Places::new(1, 1).of(None), address);
+            timeouts.others_wait(is_by_link(path)).is_some()
+        };
+        for (path, is_stranger) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {
+            assert_eq!([Some(address), None].map(|address| hurries(address, path)), [is_stranger; 2], "{path}");
+            assert!(!hurries(Some(other), path), "of another address: {path}");
         }
     }
 
@@ -199,14 +191,14 @@ mod tests {
         let memory = Budget::new(64 << 20);
         let all = memory.take(64 << 20).await;
         let mut waiting = Box::pin(memory.take(1 << 20));
-        let limits = Limits::default();
+        let (limits, wait) = (Limits::default(), || memory.is_short().then(|| memory.waited()));
         // A client that was fast for a gigabyte, and then reads a kilobyte and a half each second.
         let mut pace = Pace::default();
         pace.add(1 << 30, Duration::ZERO);
         let mut slow = |seconds: u64| {
             (0..seconds).any(|_| {
                 pace.add(1536, Duration::from_secs(1));
-                pace.is_too_slow(&limits, &memory)
+                pace.is_too_slow(&limits, wait())
             })
         };
         assert!(!slow(100), "nobody waits");
@@ -219,6 +211,6 @@ mod tests {
         // Below 1 KiB a second is too slow for nobody too, but only in all.
         let mut drip = Pace::default();
         drip.add(1000, limits.body_grace);
-        assert!(drip.drips() && drip.is_too_slow(&limits, &memory) && !Pace::default().after(SHORT_STALL / 2).drips());
+        assert!(drip.drips() && drip.is_too_slow(&limits, wait()) && !Pace::default().after(SHORT_STALL / 2).drips());
     }
 }

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::connection_limit::LinkRequest;
@@ -49,13 +48,11 @@ pub struct StreamTasks {
     tasks: Arc<Mutex<JoinSet<()>>>,
     streams: Arc<Streams>,
     timeouts: Timeouts,
-    /// Places for the requests of all connections, beyond the first request of each.
-    places: Arc<Semaphore>,
 }
 
 impl StreamTasks {
-    pub fn new(streams: Arc<Streams>, timeouts: Timeouts, places: Arc<Semaphore>) -> Self {
-        Self { tasks: Arc::default(), streams, timeouts, places }
+    pub fn new(streams: Arc<Streams>, timeouts: Timeouts) -> Self {
+        Self { tasks: Arc::default(), streams, timeouts }
     }
 
     fn lock(&self) -> MutexGuard<'_, JoinSet<()>> {
@@ -65,7 +62,7 @@ impl StreamTasks {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, stream: F) {
-        let running = self.streams.start(&self.places).map(Arc::new);
+        let running = self.streams.start(&self.timeouts.places).map(Arc::new);
         let state = Arc::new(StreamState { running, ..StreamState::default() });
         let task = StreamTask {
             stream: Some(Box::pin(stream)),
@@ -126,10 +123,11 @@ impl<F> StreamTask<F> {
     /// Whether the client reads too slowly.
     fn is_too_slow(&mut self, cx: &mut Context<'_>) -> bool {
         let Self { state, timeouts, stall, pace, taken: before, .. } = self;
-        let memory = || timeouts.memory_of(state.link_request.get().is_some());
+        let others_wait = || timeouts.others_wait_for_stream(state.link_request.get().is_some());
         let taken = state.taken.load(Ordering::Relaxed);
         let progress = taken + state.sent.load(Ordering::Relaxed);
-        let waits = state.waits_for_client.load(Ordering::Relaxed);
+        // IMPORTANT: also while the handler makes the next piece. It may wait for the memory that the last ones hold.
+        let waits = state.waits_for_client.load(Ordering::Relaxed) || state.has_unsent();
         if let Some((progress_before, timer)) = stall
             && (*progress_before != progress || !waits)
         {
@@ -137,7 +135,7 @@ impl<F> StreamTask<F> {
             *before = taken;
             *stall = None;
             state.set_stalled(false);
-            if pace.is_too_slow(&timeouts.limits, memory()) {
+            if pace.is_too_slow(&timeouts.limits, others_wait()) {
                 return true;
             }
         }
@@ -145,8 +143,7 @@ impl<F> StreamTask<F> {
             return false;
         }
         let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
-        let memory = memory();
-        while let Poll::Ready(ended) = timer.poll_check(cx, memory) {
+        while let Poll::Ready(ended) = timer.poll_check(cx, || others_wait().is_some()) {
             if ended {
                 tracing::debug!("a stream was reset: its client does not read");
                 return true;
@@ -213,5 +210,35 @@ impl<F> Drop for StreamTask<F> {
         if let Some(running) = &self.state.running {
             running.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, timeout};
+
+    use super::super::places::Places;
+    use super::*;
+    use crate::budget::Budget;
+    use crate::http::options::Limits;
+
+    /// A stream whose handler makes its next piece for ever.
+    fn task(state: &Arc<StreamState>) -> StreamTask<impl Future<Output = ()> + use<>> {
+        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
+        let (stream, state) = (Some(Box::pin(pending())), state.clone());
+        StreamTask { stream, state, timeouts, stall: None, pace: Pace::default(), taken: 0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_no_piece_is_cut_while_the_next_one_is_made() {
+        let (state, longest) = (Arc::new(StreamState::default()), Limits::default().write_idle);
+        assert!(timeout(Duration::from_secs(3_600), task(&state)).await.is_err(), "it has no piece");
+        state.take_piece(10);
+        let begun = Instant::now();
+        task(&state).await;
+        assert!((longest..longest * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     }
 }

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::connection_limit::{ConnectionSlot, LinkRequest};
+use super::places::{AddressPlaces, Place};
 
 /// The streams of a connection that have a request under way.
 pub struct Streams {
@@ -50,7 +50,7 @@ pub struct RunningStream {
     streams: Arc<Streams>,
     number: u64,
     /// Kept also while the rest of its body is read.
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
 }
 
 impl Streams {
@@ -62,12 +62,12 @@ impl Streams {
 
     /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
     /// place, or if the connection is evicted: then the request must not be executed.
-    pub fn start(self: &Arc<Self>, places: &Arc<Semaphore>) -> Option<RunningStream> {
+    pub fn start(self: &Arc<Self>, places: &AddressPlaces) -> Option<RunningStream> {
         // IMPORTANT: the table stays locked while the slot changes. Otherwise the slot could get the states of two streams
         // in the wrong order, and a connection could be evicted while a request is executed.
         let mut table = self.lock();
         let is_first = table.running.is_empty();
-        let place = if is_first { None } else { Some(places.clone().try_acquire_owned().ok()?) };
+        let place = if is_first { None } else { Some(places.try_take()?) };
         let begun = if is_first { self.slot.start_request() } else { self.slot.set_body_stalled(false) };
         if !begun {
             return None;
@@ -175,6 +175,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::super::connection_limit::ConnectionLimit;
+    use super::super::places::Places;
     use super::*;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {
-        streams.start(&Arc::new(Semaphore::new(9)))
+        streams.start(&Places::new(9, 9).of(None))
     }
 
     /// As the connection does after its last request: it polls twice.

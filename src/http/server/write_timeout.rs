@@ -73,8 +73,8 @@ impl ClientSocket {
             slot.set_write_stalled(true);
             StallTimer::start(timeouts.limits.write_idle)
         });
-        let memory = timeouts.memory_of(slot.has_link_request());
-        while let Poll::Ready(ended) = stall.poll_check(cx, memory) {
+        let do_others_wait = || timeouts.others_wait(slot.has_link_request()).is_some();
+        while let Poll::Ready(ended) = stall.poll_check(cx, do_others_wait) {
             // The system reports a socket as writable only when a third of its buffer is free, and the buffer may have
             // megabytes. But it accepts bytes as soon as the client has read some: so try to write.
             match rustix::io::write(&*stream, buf) {
@@ -101,8 +101,8 @@ impl ClientSocket {
             return written;
         }
         self.slot.set_write_stalled(false);
-        let memory = self.timeouts.memory_of(self.slot.has_link_request());
-        if self.pace.is_too_slow(&self.timeouts.limits, memory) { Err(stalled()) } else { written }
+        let others_wait = self.timeouts.others_wait(self.slot.has_link_request());
+        if self.pace.is_too_slow(&self.timeouts.limits, others_wait) { Err(stalled()) } else { written }
     }
 }
 

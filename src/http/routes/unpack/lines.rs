@@ -77,7 +77,7 @@ impl LineRoom {
                 (false, true) => return Ok(()),
                 (true, _) => self.0.read.notified().await,
                 (false, false) => {
-                    let permit = memory::within(self.0.memory.take(CHUNK)).await?;
+                    let permit = memory::within(&self.0.memory, self.0.memory.take(CHUNK)).await?;
                     self.0.lock().spare = Some(permit);
                 }
             }

@@ -32,7 +32,7 @@ impl Spellings {
             return Ok(false);
         }
         if self.of_path.len() >= self.memory.len() * STEP {
-            self.memory.push(memory::within(budget.take(STEP * BYTES)).await?);
+            self.memory.push(memory::within(budget, budget.take(STEP * BYTES)).await?);
         }
         let spelling = self.numbers.hash_one(name.split('/').filter(|part| is_name(part)).collect::<Vec<_>>());
         match self.of_path.entry(self.numbers.hash_one(path)) {

@@ -24,7 +24,7 @@ const READERS: usize = 12;
 
 /// A server with little memory, and two links: to a folder with a large file, and to another one.
 async fn serve_links(options: Options) -> (SecureServer, [String; 2]) {
-    let settings = Settings { memory: 16 * MIB, ..Settings::default() };
+    let settings = Settings { memory: 64 * MIB, ..Settings::default() };
     let app = TestApp::with_settings(options.clone(), settings).await;
     let server = serve_app(app, options).await;
     let eve = basic("eve", PASSWORD);
