@@ -71,8 +71,7 @@ pub struct Serve {
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
-    /// Connections of one address (of IPv6: of one /64) at a time; no more than of all together. Behind a proxy all clients
-    /// have one address.
+    /// Connections of one address, of IPv6 of one /64, at a time. Behind a proxy all clients have one address.
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS_PER_ADDRESS")]
     #[arg(default_value_t = Limits::default().connections_of_address)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
@@ -101,8 +100,7 @@ struct Times {
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_IDLE_TIMEOUT")]
     #[arg(default_value_t = DurationArg(Limits::default().body_idle))]
     body_idle_timeout: DurationArg,
-    /// How long the server waits in all for the bytes of a body, or for a client to read its response, until it requires
-    /// 1 KiB for each second of these waits.
+    /// How long the server waits in all for bytes of a body, or for its client to read, before it requires 1 KiB a second.
     #[arg(long, value_name = "TIME", env = "ROWDRIVE_BODY_GRACE", default_value_t = DurationArg(Limits::default().body_grace))]
     body_grace: DurationArg,
     /// How long a client may read nothing of a response.

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::super::test_app::TestApp;
-use super::http2::{Answer, Client, answer, connect, request};
-use super::secure_server::{LONG, serve_app};
+use super::http2::{Answer, Client, answer, connect, connect_with, request};
+use super::secure_server::{LONG, SecureServer, serve_app};
 
 /// Requests beyond the first one of each connection: each has 88 KiB of a quarter of the memory.
 const PLACES: usize = 8;
@@ -44,10 +44,34 @@ async fn fill(first: &mut Client, second: &mut Client) -> (Vec<u16>, [Answer; 2]
     (statuses, [beyond, beyond_too])
 }
 
+async fn serve_few_places() -> SecureServer {
+    let settings = Settings { memory: 4 * PLACES * (88 << 10), ..Settings::default() };
+    serve_app(TestApp::with_settings(Options::default(), settings).await, Options::default()).await
+}
+
+/// Their client may read nothing for a minute if nobody else wants their places.
+#[tokio::test]
+async fn responses_that_are_not_read_lose_their_places_to_others() {
+    let server = serve_few_places().await;
+    let (mut unread, mut other) = (connect_with(&server, 0).await, connect(&server).await);
+    let mut held = Vec::new();
+    for _ in 0..=PLACES {
+        let (response, _) = unread.begin(request("GET", "/healthz", &[]), true).await;
+        held.push(response.await.unwrap());
+    }
+    // The first request of a connection needs no place.
+    let _first = other.begin(request("PUT", "/v1/fs/f", &[]), false).await;
+    let begun = Instant::now();
+    assert!(is_busy(&other.get("/healthz").await));
+    while is_busy(&other.get("/healthz").await) {
+        assert!(begun.elapsed() < LONG, "others find no place");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
 async fn requests_of_all_connections_of_http_2_share_a_limit_and_others_are_answered_503() {
-    let settings = Settings { memory: 4 * PLACES * (88 << 10), ..Settings::default() };
-    let server = serve_app(TestApp::with_settings(Options::default(), settings).await, Options::default()).await;
+    let server = serve_few_places().await;
     let (mut first, mut second) = (connect(&server).await, connect(&server).await);
     // The first request of a connection needs no place.
     let (statuses, beyond) = fill(&mut first, &mut second).await;
