@@ -6,10 +6,10 @@
 
 It starts `rowdrive serve` on loopback and sends requests with wrk. Each result is a line of JSON on standard output.
 
-`costs` compares a drive without users, and one with a user who may read and write everything by a grant, and whose
-requests send a token or a password: requests per second of stat, list, upload and time page, in turns. `guesses` sends
-wrong passwords of many names from one address, while a user works from the same one, with a password and with a token:
-his latencies, beside those of a quiet time.
+`costs` compares a drive without users, and two with a user who may read and write everything by a grant, and whose
+requests send a token on one of them, and a password on the other: requests per second of stat, list, upload and time
+page, in turns. `guesses` sends wrong passwords of many names from one address, while a user works from the same one,
+with a password and with a token: his latencies, beside those of a quiet time.
 """
 
 import argparse
@@ -67,8 +67,8 @@ def free_port():
 class Server:
     """A server on a data folder of its own, with users or without."""
 
-    def __init__(self, folder, with_users):
-        self.port, self.data, self.headers = free_port(), folder / str(with_users), {}
+    def __init__(self, folder, name, with_users=True):
+        self.port, self.data, self.headers = free_port(), folder / name, {}
         command = [PROGRAM, "serve", "--data", self.data, "--listen", f"127.0.0.1:{self.port}"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while subprocess.call(["curl", "-sfo", "/dev/null", f"http://127.0.0.1:{self.port}/readyz"]):
@@ -120,10 +120,11 @@ class Server:
 
 
 def costs(folder, args):
-    without, users = Server(folder, False), Server(folder, True)
-    without.fill()
-    users.fill()
-    cases = {"nobody": (without, {}), **{name: (users, headers) for name, headers in users.headers.items()}}
+    # Each has a drive of its own: uploads of one would make the drive of another larger.
+    servers = {name: Server(folder, name, with_users=name != "nobody") for name in ["nobody", "token", "password"]}
+    cases = {name: (server, server.headers.get(name, {})) for name, server in servers.items()}
+    for server in servers.values():
+        server.fill()
     requests = {"stat": ("GET", "/v1/stat/d/3/43.jpg"), "list": ("GET", "/v1/fs/d/3/?limit=100"),
                 "upload": ("PUT", "/v1/fs/up/"), "time page": ("GET", "/v1/files?limit=100")}
     for name, (method, target) in requests.items():
@@ -134,8 +135,8 @@ def costs(folder, args):
         per_second = {case: round(statistics.median(one[case] for one in rounds)) for case in cases}
         ratios = {case: round(statistics.median(one[case] / one["nobody"] for one in rounds), 3) for case in cases}
         print(json.dumps({"request": name, "per_second": per_second, "beside_nobody": ratios}), flush=True)
-    without.end()
-    users.end()
+    for server in servers.values():
+        server.end()
 
 
 def work(server, headers, seconds, stop=lambda: False):
@@ -158,7 +159,7 @@ def work(server, headers, seconds, stop=lambda: False):
 
 
 def guesses(folder, args):
-    server = Server(folder, True)
+    server = Server(folder, "users")
     server.fill()
     for name, headers in server.headers.items():
         quiet, memory = work(server, headers, args.quiet), server.memory()
