@@ -8,6 +8,7 @@
 //! strangers of one address a quarter of that: [`Budget::of_stranger`].
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ const ADDRESS_DIVISOR: usize = 4;
 /// and must not wait for those that are where it was.
 pub const STRANGERS_SMALL: usize = 256 << 10;
 /// Requests of the strangers of one address that wait.
-const WAITING_OF_ADDRESS: i64 = 64;
+const WAITING_OF_ADDRESS: usize = 64;
 /// How long a request waits for memory before it is refused.
 pub const WAIT: Duration = Duration::from_secs(10);
 
@@ -76,6 +77,8 @@ struct Inner {
     small: Lane,
     large: Lane,
     queue: Mutex<WaitQueue>,
+    /// Of the part of an address: its requests that wait for this part or another one.
+    waiters: Waiters,
     metrics: BudgetMetrics,
 }
 
@@ -85,6 +88,20 @@ struct WaitQueue {
     next: u64,
     since: BTreeMap<u64, Instant>,
 }
+
+/// The bytes of a buffer, and those that are taken for it.
+#[derive(Clone, Copy)]
+struct Size {
+    buffer: usize,
+    taken: usize,
+}
+
+/// How many requests wait, for whatever.
+#[derive(Debug, Default)]
+struct Waiters(AtomicUsize);
+
+/// One of them, until it is dropped.
+struct Waiter<'a>(&'a Waiters);
 
 #[derive(Debug)]
 struct Lane {
@@ -156,29 +173,32 @@ impl Budget {
         self.whole.limit.unwrap_or(usize::MAX)
     }
 
-    /// Takes this many bytes once they are free; the whole part of the holder if it is smaller. First come, first served.
+    /// Takes this many bytes once they are free; as many as its smallest part has for such buffers if that is less. First come,
+    /// first served.
     pub async fn take(&self, bytes: usize) -> Permit {
-        let bytes = self.clamp(bytes);
-        let mut of_parts = [None, None];
+        if let Some(permit) = self.try_take(bytes) {
+            return permit;
+        }
+        let _waits = if let Holder::Address(part) = &self.holder { Some(part.waiters.begin()) } else { None };
+        let (size, mut of_parts) = (self.size(bytes), [None, None]);
         // IMPORTANT: the smallest part first. A request that waits for it has nothing yet that others may wait for.
         for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
             if let Some(part) = part {
-                *taken = part.take(bytes, Some(&self.strangers.waiting)).await;
+                *taken = part.take(size, Some(&self.strangers.waiting)).await;
             }
         }
-        self.permit(self.whole.take(bytes, None).await, of_parts)
+        self.permit(self.whole.take(size, None).await, of_parts)
     }
 
     /// Takes this many bytes; none if they are not free at once.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
-        let bytes = self.clamp(bytes);
-        let mut of_parts = [None, None];
+        let (size, mut of_parts) = (self.size(bytes), [None, None]);
         for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
             if let Some(part) = part {
-                *taken = part.try_take(bytes)?;
+                *taken = part.try_take(size)?;
             }
         }
-        Some(self.permit(self.whole.try_take(bytes)?, of_parts))
+        Some(self.permit(self.whole.try_take(size)?, of_parts))
     }
 
     /// Bytes of the largest buffer that the holder may have two of.
@@ -190,13 +210,13 @@ impl Budget {
     /// Whether so many requests of this address wait that another one should be refused: their connections cannot be closed
     /// for others while they wait.
     pub fn is_crowded(&self) -> bool {
-        matches!(&self.holder, Holder::Address(part) if part.metrics.waiting.get() >= WAITING_OF_ADDRESS)
+        matches!(&self.holder, Holder::Address(part) if part.waiters.many() >= WAITING_OF_ADDRESS)
     }
 
-    /// As many of these bytes as there are in all that a permit is taken of. IMPORTANT: a permit has the same number in each:
-    /// more in one of them than in another would be of the part of others.
-    fn clamp(&self, bytes: usize) -> usize {
-        self.levels().map(|level| level.lane(bytes).0.bytes()).fold(bytes, usize::min)
+    /// How much is taken for a buffer: as much as there is in all that a permit is of. IMPORTANT: a permit has the same number
+    /// in each: more in one of them than in another would be of the part of others.
+    fn size(&self, buffer: usize) -> Size {
+        Size { buffer, taken: self.levels().map(|level| level.lane(buffer).bytes()).fold(buffer, usize::min) }
     }
 
     /// All that a permit is taken of.
@@ -259,6 +279,29 @@ impl StrangersPart {
     }
 }
 
+impl Size {
+    fn units(self) -> u32 {
+        u32::try_from(self.taken.div_ceil(UNIT)).unwrap_or(u32::MAX)
+    }
+}
+
+impl Waiters {
+    fn begin(&self) -> Waiter<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Waiter(self)
+    }
+
+    fn many(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Lane {
     fn new(bytes: usize) -> Self {
         // A permit has at most `u32::MAX` units.
@@ -277,27 +320,25 @@ impl Inner {
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let small = Lane::new((bytes / SMALL_DIVISOR).max(largest_small));
         let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
-        Self { limit, largest_small, small, large, queue: Mutex::default(), metrics }
+        Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Waiters::default(), metrics }
     }
 
     /// None without a limit. `more`: also counts it while it waits.
-    async fn take(&self, bytes: usize, more: Option<&Gauge>) -> Option<OwnedSemaphorePermit> {
-        if let Some(taken) = self.try_take(bytes) {
+    async fn take(&self, size: Size, more: Option<&Gauge>) -> Option<OwnedSemaphorePermit> {
+        if let Some(taken) = self.try_take(size) {
             return taken;
         }
         let _waiting = WaitingRequest::begin(self, more);
-        let (lane, units) = self.lane(bytes);
         // This fails only if the semaphore is closed, and nothing closes it.
-        lane.units.clone().acquire_many_owned(units).await.ok()
+        self.lane(size.buffer).units.clone().acquire_many_owned(size.units()).await.ok()
     }
 
     /// None if they are not free at once; of the permit, without a limit.
-    fn try_take(&self, bytes: usize) -> Option<Option<OwnedSemaphorePermit>> {
+    fn try_take(&self, size: Size) -> Option<Option<OwnedSemaphorePermit>> {
         if self.limit.is_none() {
             return Some(None);
         }
-        let (lane, units) = self.lane(bytes);
-        Some(Some(lane.units.clone().try_acquire_many_owned(units).ok()?))
+        Some(Some(self.lane(size.buffer).units.clone().try_acquire_many_owned(size.units()).ok()?))
     }
 
     fn is_short(&self) -> bool {
@@ -311,9 +352,8 @@ impl Inner {
         self.queue().since.first_key_value().map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
-    fn lane(&self, bytes: usize) -> (&Lane, u32) {
-        let lane = if bytes <= self.largest_small { &self.small } else { &self.large };
-        (lane, u32::try_from(bytes.div_ceil(UNIT).min(lane.all)).unwrap_or(u32::MAX))
+    fn lane(&self, buffer: usize) -> &Lane {
+        if buffer <= self.largest_small { &self.small } else { &self.large }
     }
 
     fn queue(&self) -> MutexGuard<'_, WaitQueue> {
@@ -515,6 +555,15 @@ mod tests {
         assert_eq!((largest, budget.of_strangers().largest(), budget.largest()), (3 * MIB / 2, 6 * MIB, 24 * MIB));
         let two = [(); 2].map(|()| stranger(0).try_take(largest));
         assert!(two.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn with_little_memory_large_buffers_take_nothing_of_small_ones() {
+        let stranger = Budget::new(4 * MIB).of_stranger(ClientNet::NONE);
+        let cell = stranger.try_take(STRANGERS_SMALL).unwrap();
+        assert!(stranger.try_take(SMALL).is_none());
+        assert!(stranger.try_take(MIB).is_some());
+        drop(cell);
     }
 
     #[tokio::test]

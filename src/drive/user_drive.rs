@@ -50,7 +50,8 @@ impl UserDrive {
         Self { client, ..self }
     }
 
-    /// The memory of requests: a permit of it is taken before each of their buffers. A stranger gets the part of strangers.
+    /// The memory of requests: a permit of it is taken before each of their buffers. A stranger gets that of his
+    /// address.
     pub fn memory(&self) -> Budget {
         let memory = &self.rooms.parts.memory;
         if self.is_share() { memory.of_stranger(self.client) } else { memory.clone() }

@@ -148,6 +148,13 @@ fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Respons
     let is_asked = problem.kind() == ProblemKind::Unauthorized
         && request.method().is_safe()
         && !request.headers().contains_key(AUTHORIZATION);
+    // The session has ended: that is what was asked for.
+    if problem.kind() == ProblemKind::Unauthorized
+        && pattern == Some(pattern::LOGOUT)
+        && !request.headers().contains_key(AUTHORIZATION)
+    {
+        return login::redirect_to_start();
+    }
     match pattern.filter(|_| is_asked) {
         // To a program there is nothing at the start.
         Some(pattern::ROOT) if !accepts_html(request.headers()) => problem.into_response(),

@@ -22,6 +22,7 @@ use crate::schema::file::Digest;
 
 /// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
 const JSON_BYTES: u64 = 64 * 1024;
+const JSON: &str = "application/json";
 
 /// The length that a request says its body has, checked against what the server takes.
 pub fn declared(headers: &HeaderMap, limit: Option<u64>) -> Result<Option<u64>> {
@@ -110,16 +111,22 @@ pub async fn json_within<T: DeserializeOwned>(
     body: Body,
     limit: u64,
 ) -> Result<T> {
+    check_type(headers, JSON)?;
     let length = declared(headers, Some(limit))?.unwrap_or(limit);
     let _permit = memory::take(memory, length as usize).await?;
-    json_of_login(headers, body, limit).await
+    from_json(&whole(headers, body, limit).await?)
 }
 
-/// As [`json_within`], with no permit: of what anybody may send. Its memory is that of its connection: `limit` is less than
-/// the buffers of that.
+/// As [`json_within`], with no permit: of what anybody may send, and users must not wait for. So each connection may have
+/// `limit` bytes more than its buffers.
 pub async fn json_of_login<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
-    let text = whole(headers, body, (limit, "application/json")).await?;
-    serde_json::from_slice(&text).map_err(|error| {
+    check_type(headers, JSON)?;
+    declared(headers, Some(limit))?;
+    from_json(&whole(headers, body, limit).await?)
+}
+
+fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    serde_json::from_slice(text).map_err(|error| {
         let what: String = in_words(&error.to_string()).chars().take(200).collect();
         Problem::malformed(format!("The JSON body is not as it should be: {what}."))
     })
@@ -146,17 +153,23 @@ pub async fn form_of_login(headers: &HeaderMap, body: Body, limit: u64) -> Resul
     if !headers.contains_key(ORIGIN) {
         return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
     }
-    let text = whole(headers, body, (limit, "application/x-www-form-urlencoded")).await?;
+    check_type(headers, "application/x-www-form-urlencoded")?;
+    declared(headers, Some(limit))?;
+    let text = whole(headers, body, limit).await?;
     Ok(form_urlencoded::parse(&text).into_owned().collect())
 }
 
-/// Reads a whole body of this type into memory.
-async fn whole(headers: &HeaderMap, body: Body, (limit, kind): (u64, &'static str)) -> Result<Vec<u8>> {
+/// Refuses a body of another type.
+fn check_type(headers: &HeaderMap, kind: &'static str) -> Result<()> {
     let essence = single_header(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
-    if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case(kind)) {
-        return Err(Problem::new(ProblemKind::MediaType, format!("Send the body as Content-Type: {kind}.")));
+    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case(kind)) {
+        return Ok(());
     }
-    declared(headers, Some(limit))?;
+    Err(Problem::new(ProblemKind::MediaType, format!("Send the body as Content-Type: {kind}.")))
+}
+
+/// Reads a whole body into memory.
+async fn whole(headers: &HeaderMap, body: Body, limit: u64) -> Result<Vec<u8>> {
     let digests = Digests::parse(headers)?;
     let mut pieces = body.into_data_stream();
     let mut text: Vec<u8> = Vec::new();

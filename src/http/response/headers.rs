@@ -45,7 +45,9 @@ pub fn value(text: String) -> Result<HeaderValue> {
 fn policy(mime: &str) -> &'static str {
     let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
-        Some(("audio" | "video", _)) => "sandbox allow-same-origin; default-src 'none'; media-src 'self'",
+        Some(("audio" | "video", subtype)) if !subtype.contains("xml") => {
+            "sandbox allow-same-origin; default-src 'none'; media-src 'self'"
+        }
         _ => "sandbox; default-src 'none'",
     }
 }
@@ -56,7 +58,7 @@ fn is_inline(mime: &str) -> bool {
     let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
         Some(("image", subtype)) => !subtype.contains("svg") && !subtype.contains("xml"),
-        Some(("audio" | "video", _)) => true,
+        Some(("audio" | "video", subtype)) => !subtype.contains("xml"),
         _ => matches!(essence.as_str(), "application/pdf" | "text/plain"),
     }
 }
@@ -106,6 +108,8 @@ mod tests {
             "application/octet-stream",
             "text/javascript",
             "text/plainx",
+            "video/x+xml",
+            "audio/xml",
             "image/png;, text/html",
             "image",
             "",
@@ -119,7 +123,7 @@ mod tests {
         for mime in ["audio/ogg", "VIDEO/mp4", "video/mp4; codecs=x"] {
             assert!(policy(mime).contains("allow-same-origin; default-src 'none'; media-src 'self'"), "{mime}");
         }
-        for mime in ["image/png", "text/html", "application/pdf", "audio", "", "audio/ogg;, text/html"] {
+        for mime in ["image/png", "text/html", "application/pdf", "audio", "", "audio/ogg;, text/html", "video/x+xml"] {
             assert_eq!(policy(mime), "sandbox; default-src 'none'", "{mime}");
         }
     }

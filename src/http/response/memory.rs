@@ -4,7 +4,10 @@ use super::problem::{Problem, Result};
 use crate::budget::{Budget, Permit, WAIT};
 
 pub async fn take(memory: &Budget, bytes: usize) -> Result<Permit> {
-    within(memory, memory.take(bytes)).await
+    match memory.try_take(bytes) {
+        Some(permit) => Ok(permit),
+        None => within(memory, memory.take(bytes)).await,
+    }
 }
 
 /// The result of a future that may wait for this memory.

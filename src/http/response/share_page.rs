@@ -30,9 +30,14 @@ const ENCODED: usize = 3;
 /// Bytes of a byte of a text in HTML, at most.
 const ESCAPED: usize = 6;
 
-/// How many entries of a directory a page has, at most.
-pub fn entries(path: &DrivePath) -> usize {
-    ((PAGE - AROUND) / line_bytes(path)).clamp(1, ENTRIES)
+/// How many entries of a directory a page has, at most, with this memory.
+pub fn entries(path: &DrivePath, memory: &Budget) -> usize {
+    (page_bytes(memory).saturating_sub(AROUND) / line_bytes(path)).clamp(1, ENTRIES)
+}
+
+/// Bytes of a page, at most: three have room.
+fn page_bytes(memory: &Budget) -> usize {
+    PAGE.min(memory.largest() / 2)
 }
 
 /// Bytes of the line of an entry of a directory, at most.
@@ -42,7 +47,7 @@ fn line_bytes(path: &DrivePath) -> usize {
 
 /// Memory for a page: for what is read, for the lines, and for the page with a copy of them.
 pub async fn permit(memory: &Budget) -> Result<Permit> {
-    memory::take(memory, 3 * PAGE).await
+    memory::take(memory, 3 * page_bytes(memory)).await
 }
 
 /// Links to the entries of a directory. `next`: the cursor of the next page. `permit`: for its memory.
@@ -137,7 +142,7 @@ mod tests {
             let path = DrivePath::parse(&["/", &vec![name.as_str(); depth].join("/")].concat()).unwrap();
             assert!(path.as_str().len() < PATH_BYTES);
             let at = [path.before_slash(), "/", &name].concat();
-            let nodes: Vec<Node> = (0..entries(&path)).map(|_| file(&at, "text/plain")).collect();
+            let nodes: Vec<Node> = (0..entries(&path, &Budget::unlimited())).map(|_| file(&at, "text/plain")).collect();
             let nodes: Vec<NodeRef<'_>> = nodes.iter().map(Into::into).collect();
             let body = lines(&path, &nodes, Some(&"x".repeat(4 << 10)));
             let page = html::document(TITLE, &body);

@@ -245,7 +245,7 @@ impl ListStream {
         } else if self.format == ListFormat::Ndjson {
             lines.extend(format!("{{\"done\":true,\"count\":{}}}\n", self.count).into_bytes());
         }
-        permit.shrink(lines.len());
+        permit.shrink(lines.capacity());
         Ok(Some((permit.attach(lines.into()), self)))
     }
 }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{LOCATION, SET_COOKIE};
-use axum::http::{Extensions, HeaderMap, StatusCode, Uri};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::{pattern, session};
@@ -29,6 +29,11 @@ pub fn redirect(to: &Uri) -> Response {
     let query = next.map(|next| ["?next=", &path::encode(next)].concat()).unwrap_or_default();
     let location = headers::value([pattern::LOGIN, &query].concat());
     location.map(|location| (StatusCode::SEE_OTHER, [(LOCATION, location)])).into_response()
+}
+
+/// Sends a browser to the page, and from there to the start.
+pub fn redirect_to_start() -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, HeaderValue::from_static(pattern::LOGIN))]).into_response()
 }
 
 pub async fn page(State(app): State<App>, uri: Uri) -> Result<Response> {
@@ -71,8 +76,7 @@ pub async fn log_in(
 /// The button was pressed: revokes the session of the browser, and shows the login.
 pub async fn log_out(State(app): State<App>, by: Credential, extensions: Extensions, uri: Uri) -> Result<Response> {
     let (_, remove_cookie) = session::log_out(State(app), by, extensions, uri).await?;
-    let to_login = [(LOCATION, headers::value(pattern::LOGIN.to_owned())?)];
-    Ok((StatusCode::SEE_OTHER, to_login, remove_cookie).into_response())
+    Ok((remove_cookie, redirect_to_start()).into_response())
 }
 
 /// The target after the login, if it is a path of this server; else the start. Browsers read `//` and `/\` as the name of

@@ -137,10 +137,9 @@ impl TimedBody {
 
     /// How long others have waited that the client hurries for.
     fn others_wait(&self) -> Option<Duration> {
-        if self.waiter.is_of_stream() {
-            self.timeouts.others_wait_for_stream(self.is_by_link)
-        } else {
-            self.timeouts.others_wait(self.is_by_link)
+        match &self.waiter.0.carrier {
+            BodyCarrier::Stream(stream) => self.timeouts.others_wait_for_stream(self.is_by_link, stream),
+            BodyCarrier::Connection(_) => self.timeouts.others_wait(self.is_by_link),
         }
     }
 

@@ -25,6 +25,7 @@ pub struct Places {
 }
 
 struct PlaceCount {
+    many: usize,
     free: Arc<Semaphore>,
     shortage: Mutex<Option<Shortage>>,
 }
@@ -43,8 +44,11 @@ pub struct AddressPlaces {
     of_address: Option<Arc<PlaceCount>>,
 }
 
-/// A place, until it is dropped.
-pub struct Place(#[expect(dead_code, reason = "they are held")] Vec<OwnedSemaphorePermit>);
+/// A place, until it is dropped. It keeps the count of its address, or another connection could get a new one.
+pub struct Place {
+    _permits: Vec<OwnedSemaphorePermit>,
+    _of_address: Option<Arc<PlaceCount>>,
+}
 
 impl Places {
     /// So many places. `of_connection`: how many a connection may use.
@@ -63,7 +67,7 @@ impl Places {
 
 impl PlaceCount {
     fn new(many: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(many)), shortage: Mutex::default() }
+        Self { many, free: Arc::new(Semaphore::new(many)), shortage: Mutex::default() }
     }
 
     fn try_take(&self) -> Option<OwnedSemaphorePermit> {
@@ -78,19 +82,24 @@ impl PlaceCount {
 
     fn shortage(&self) -> Option<Shortage> {
         let shortage = *self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
-        shortage.filter(|shortage| shortage.last.elapsed() < SHORT_AFTER)
+        shortage.filter(|shortage| shortage.last.elapsed() < SHORT_AFTER && self.free.available_permits() == 0)
     }
 }
 
 impl AddressPlaces {
     /// A place; none if no place is free, or none for this address.
     pub fn try_take(&self) -> Option<Place> {
-        self.counts().map(PlaceCount::try_take).collect::<Option<_>>().map(Place)
+        let _permits = self.counts().map(PlaceCount::try_take).collect::<Option<_>>()?;
+        Some(Place { _permits, _of_address: self.of_address.clone() })
     }
 
-    /// How long requests have been refused that could have had one of these; none if none was refused lately.
+    /// How long requests have been refused that could have had one of these; none if none was refused lately. Of those that
+    /// found all places taken only the addresses are asked that have half of their part.
     pub fn short_for(&self) -> Option<Duration> {
-        self.counts().filter_map(PlaceCount::shortage).map(|shortage| shortage.begun.elapsed()).max()
+        let has_many = self.of_address.as_ref().is_none_or(|own| own.free.available_permits() * 2 <= own.many);
+        let of_all = Some(&self.places.all).filter(|_| has_many);
+        let counts = self.of_address.as_deref().into_iter().chain(of_all);
+        counts.filter_map(PlaceCount::shortage).map(|shortage| shortage.begun.elapsed()).max()
     }
 
     fn counts(&self) -> impl Iterator<Item = &PlaceCount> {
@@ -132,7 +141,9 @@ mod tests {
         let held: Vec<_> = (2..=4).map(|last| take_all(&places.of(address(last)))).collect();
         assert!(places.of(address(5)).try_take().is_none());
         assert!(other.short_for().is_some() && one.short_for().is_some(), "all hurry for one who finds none");
+        assert!(places.of(address(5)).short_for().is_none(), "but those who have few");
         drop((taken, held));
+        assert!(one.short_for().is_none(), "some are free");
         assert_eq!(take_all(&one).len(), 25);
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 use super::places::AddressPlaces;
+use super::streams::RunningStream;
 use crate::api::path::share_secret;
 use crate::budget::Budget;
 use crate::client_net::ClientNet;
@@ -34,7 +35,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Timeouts {
     pub limits: Limits,
-    /// Those of its connection, if that is one of HTTP/2.
+    /// For its connection, if that becomes one of HTTP/2.
     pub places: AddressPlaces,
     budgets: Arc<Budgets>,
 }
@@ -60,9 +61,10 @@ impl Timeouts {
         memory.is_short().then(|| memory.waited())
     }
 
-    /// As [`others_wait`](Self::others_wait), of a request of HTTP/2: also for those that find no place.
-    pub fn others_wait_for_stream(&self, is_by_link: bool) -> Option<Duration> {
-        self.others_wait(is_by_link).max(self.places.short_for())
+    /// As [`others_wait`](Self::others_wait), of a request of HTTP/2: if it has a place, also for those that find none.
+    pub fn others_wait_for_stream(&self, is_by_link: bool, stream: &RunningStream) -> Option<Duration> {
+        let for_place = if stream.has_place() { self.places.short_for() } else { None };
+        self.others_wait(is_by_link).max(for_place)
     }
 }
 

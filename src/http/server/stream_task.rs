@@ -123,11 +123,15 @@ impl<F> StreamTask<F> {
     /// Whether the client reads too slowly.
     fn is_too_slow(&mut self, cx: &mut Context<'_>) -> bool {
         let Self { state, timeouts, stall, pace, taken: before, .. } = self;
-        let others_wait = || timeouts.others_wait_for_stream(state.link_request.get().is_some());
+        let others_wait = || {
+            let is_by_link = state.link_request.get().is_some();
+            state.running.as_ref().and_then(|running| timeouts.others_wait_for_stream(is_by_link, running))
+        };
         let taken = state.taken.load(Ordering::Relaxed);
         let progress = taken + state.sent.load(Ordering::Relaxed);
         // IMPORTANT: also while the handler makes the next piece. It may wait for the memory that the last ones hold.
-        let waits = state.waits_for_client.load(Ordering::Relaxed) || state.has_unsent();
+        let is_unsent = state.is_unsent(cx);
+        let waits = state.waits_for_client.load(Ordering::Relaxed) || is_unsent;
         if let Some((progress_before, timer)) = stall
             && (*progress_before != progress || !waits)
         {
@@ -218,7 +222,7 @@ mod tests {
     use std::future::pending;
     use std::time::Duration;
 
-    use tokio::time::{Instant, timeout};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::super::places::Places;
     use super::*;
@@ -240,5 +244,24 @@ mod tests {
         let begun = Instant::now();
         task(&state).await;
         assert!((longest..longest * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    /// As a tar is answered: a short line now and then, which the client reads at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_at_once_is_not_cut_while_pieces_are_made() {
+        let state = Arc::new(StreamState::default());
+        let reads = async {
+            for _ in 0..600 {
+                state.take_piece(10);
+                sleep(Duration::from_millis(1)).await;
+                state.bytes_sent(10);
+                state.piece_sent();
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            () = task(&state) => panic!("it was cut"),
+            () = reads => {}
+        }
     }
 }

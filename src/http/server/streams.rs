@@ -50,7 +50,7 @@ pub struct RunningStream {
     streams: Arc<Streams>,
     number: u64,
     /// Kept also while the rest of its body is read.
-    _place: Option<Place>,
+    place: Option<Place>,
 }
 
 impl Streams {
@@ -75,7 +75,7 @@ impl Streams {
         let number = table.next;
         table.next += 1;
         table.running.insert(number, Waits::default());
-        Some(RunningStream { streams: self.clone(), number, _place: place })
+        Some(RunningStream { streams: self.clone(), number, place })
     }
 
     /// Since when no request is under way and the socket has all responses; none if it is not so.
@@ -129,6 +129,11 @@ impl RunningStream {
     /// Sets whether the client has read nothing of the response for a while.
     pub fn set_response_stalled(&self, stalled: bool) -> bool {
         self.change(|waits| waits.response = stalled)
+    }
+
+    /// Whether it has a place that others may find none of.
+    pub fn has_place(&self) -> bool {
+        self.place.is_some()
     }
 
     /// Counts it as by the link of a share.

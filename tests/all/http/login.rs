@@ -80,6 +80,9 @@ async fn the_start_page_has_a_button_to_log_out() {
     assert_eq!(out.header("location"), Some("/login"));
     assert!(out.header("set-cookie").unwrap().starts_with("rowdrive=; Path=/; Max-Age=0"), "{out:?}");
     app.send("GET", "/v1/session", &[cookie], "").await.problem(401, "unauthorized");
+    // Again, in another tab.
+    let again = app.send("POST", "/logout", &[cookie, OWN, FORM], "").await.is(303);
+    assert_eq!((again.header("location"), again.header("www-authenticate")), (Some("/login"), None));
 }
 
 #[tokio::test]

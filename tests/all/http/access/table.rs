@@ -132,7 +132,7 @@ const OPEN: [(&str, &str); 5] =
     [("GET", "/login"), ("POST", "/login"), ("GET", "/healthz"), ("GET", "/readyz"), ("POST", "/v1/session")];
 
 /// What people open in a browser.
-const PAGES: [&str; 2] = ["/docs", "/docs/"];
+const PAGES: [&str; 3] = ["/docs", "/docs/", "/logout"];
 
 /// `SHARE` is the secret of a share of `/d`, `LOCKED` that of one with a password, `UPLOAD` that of one to upload by, `ENDED`
 /// that of one that has ended.
