@@ -40,8 +40,8 @@ pub fn text(value: &impl Serialize) -> Result<Vec<u8>> {
     Ok(json)
 }
 
-/// Bytes of a page of so many entries, of this memory. A page that would need more ends early, with a `next`. Two have room:
-/// one may be sent while the next one is read.
+/// Bytes of a page of so many entries, of this memory. A page that would need more ends early, with a `next`. Four have room:
+/// one may be sent while the next one is read, and others have some too.
 pub fn bytes(memory: &Budget, entries: usize) -> usize {
     entries.saturating_mul(USUAL).clamp(LEAST, PAGE).min(memory.largest().max(LEAST))
 }

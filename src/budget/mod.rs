@@ -7,25 +7,21 @@
 //! Strangers are those who ask by the link of a share. All of them together have a quarter of the budget at most, and the
 //! strangers of one address a quarter of that: [`Budget::of_stranger`].
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod part;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client_net::{ClientNet, PerClient};
+use part::{Part, Size, UNIT};
 
-/// Bytes are counted in units of this size.
-const UNIT: usize = 4096;
 /// A buffer of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
-/// Small buffers have the budget divided by this.
-const SMALL_DIVISOR: usize = 4;
 /// Strangers have the budget divided by this.
 const STRANGERS_DIVISOR: usize = 4;
 /// The strangers of one address have the part of strangers divided by this.
@@ -41,7 +37,7 @@ pub const WAIT: Duration = Duration::from_secs(10);
 /// The budget, for one kind of holders. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    whole: Arc<Inner>,
+    whole: Arc<Part>,
     strangers: Arc<StrangersPart>,
     holder: Holder,
 }
@@ -54,68 +50,17 @@ enum Holder {
     /// Strangers whose address is not known here.
     Strangers,
     /// The strangers of one address, with their part.
-    Address(Arc<Inner>),
+    Address(Arc<Part>),
 }
 
 /// What all strangers have at most.
 #[derive(Debug)]
 struct StrangersPart {
-    of_all: Inner,
+    of_all: Part,
     /// The part of each address, as long as there is a budget or a permit of it.
-    of_addresses: PerClient<Inner>,
+    of_addresses: PerClient<Part>,
     /// Requests that wait for a part.
     waiting: Gauge,
-}
-
-/// A number of bytes that permits are taken of: the budget, or a part of it.
-#[derive(Debug)]
-struct Inner {
-    /// How many; none if it is unlimited.
-    limit: Option<usize>,
-    /// Bytes of the largest small buffer.
-    largest_small: usize,
-    small: Lane,
-    large: Lane,
-    queue: Mutex<WaitQueue>,
-    /// Of the part of an address: its requests that wait for this part or another one.
-    waiters: Waiters,
-    metrics: BudgetMetrics,
-}
-
-/// The start of the wait of each waiting request, by number: the first one has waited longest.
-#[derive(Debug, Default)]
-struct WaitQueue {
-    next: u64,
-    since: BTreeMap<u64, Instant>,
-}
-
-/// The bytes of a buffer, and those that are taken for it.
-#[derive(Clone, Copy)]
-struct Size {
-    buffer: usize,
-    taken: usize,
-}
-
-/// How many requests wait, for whatever.
-#[derive(Debug, Default)]
-struct Waiters(AtomicUsize);
-
-/// One of them, until it is dropped.
-struct Waiter<'a>(&'a Waiters);
-
-#[derive(Debug)]
-struct Lane {
-    units: Arc<Semaphore>,
-    all: usize,
-}
-
-/// The metrics of the budget.
-#[derive(Clone, Debug, Default)]
-struct BudgetMetrics {
-    bytes: Gauge,
-    used: Gauge,
-    waiting: Gauge,
-    waited: Counter,
 }
 
 /// The right to so many bytes of the budget, until it is dropped. The default is a permit for nothing.
@@ -126,7 +71,7 @@ pub struct Permit {
     /// The same of the parts of a stranger.
     of_parts: [Option<OwnedSemaphorePermit>; 2],
     /// Keeps the part of the address: another one would have no permit taken.
-    _address: Option<Arc<Inner>>,
+    _address: Option<Arc<Part>>,
 }
 
 impl Budget {
@@ -142,7 +87,7 @@ impl Budget {
 
     fn with_limit(bytes: Option<usize>) -> Self {
         let strangers = StrangersPart::new(bytes.map(|bytes| bytes / STRANGERS_DIVISOR));
-        Self { whole: Arc::new(Inner::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }
+        Self { whole: Arc::new(Part::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }
     }
 
     /// The same budget, for the strangers of this address. They wait for each other while they have the part of an address,
@@ -201,10 +146,10 @@ impl Budget {
         Some(self.permit(self.whole.try_take(size)?, of_parts))
     }
 
-    /// Bytes of the largest buffer that the holder may have two of.
+    /// Bytes of the largest buffer that the holder may have four of: others have a part of them too.
     pub fn largest(&self) -> usize {
         let limited = self.levels().filter(|level| level.limit.is_some());
-        limited.map(|level| level.large.bytes()).min().unwrap_or(usize::MAX) / 2
+        limited.map(|level| level.large.bytes()).min().unwrap_or(usize::MAX) / 4
     }
 
     /// Whether so many requests of this address wait that another one should be refused: their connections cannot be closed
@@ -220,13 +165,13 @@ impl Budget {
     }
 
     /// All that a permit is taken of.
-    fn levels(&self) -> impl Iterator<Item = &Inner> {
+    fn levels(&self) -> impl Iterator<Item = &Part> {
         self.parts().into_iter().flatten().chain([&*self.whole])
     }
 
     /// Whether a request waits for what the holder has: memory that is not in use should be released.
     pub fn is_short(&self) -> bool {
-        let waits_in = |part: Option<&Inner>| part.is_some_and(Inner::is_short);
+        let waits_in = |part: Option<&Part>| part.is_some_and(Part::is_short);
         self.whole.is_short()
             || match &self.holder {
                 Holder::Users => false,
@@ -240,13 +185,13 @@ impl Budget {
         if !self.is_short() {
             return Duration::ZERO;
         }
-        let in_parts = self.parts().into_iter().flatten().map(Inner::waited).max().unwrap_or_default();
+        let in_parts = self.parts().into_iter().flatten().map(Part::waited).max().unwrap_or_default();
         let elsewhere = if matches!(self.holder, Holder::Strangers) { self.strangers.waited() } else { Duration::ZERO };
         self.whole.waited().max(in_parts).max(elsewhere)
     }
 
     /// The parts of the holder, the smallest first.
-    fn parts(&self) -> [Option<&Inner>; 2] {
+    fn parts(&self) -> [Option<&Part>; 2] {
         match &self.holder {
             Holder::Users => [None, None],
             Holder::Strangers => [None, Some(&self.strangers.of_all)],
@@ -264,128 +209,18 @@ impl Budget {
 
 impl StrangersPart {
     fn new(limit: Option<usize>) -> Self {
-        let of_all = Inner::new(limit, STRANGERS_SMALL);
+        let of_all = Part::new(limit, STRANGERS_SMALL);
         Self { of_all, of_addresses: PerClient::default(), waiting: Gauge::default() }
     }
 
-    fn of_address(&self, address: ClientNet) -> Arc<Inner> {
+    fn of_address(&self, address: ClientNet) -> Arc<Part> {
         let limit = self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR);
-        self.of_addresses.of(address, || Inner::new(limit, STRANGERS_SMALL))
+        self.of_addresses.of(address, || Part::new(limit, STRANGERS_SMALL))
     }
 
     /// The longest wait for the part of an address.
     fn waited(&self) -> Duration {
         self.of_addresses.all().iter().map(|part| part.waited()).max().unwrap_or_default()
-    }
-}
-
-impl Size {
-    fn units(self) -> u32 {
-        u32::try_from(self.taken.div_ceil(UNIT)).unwrap_or(u32::MAX)
-    }
-}
-
-impl Waiters {
-    fn begin(&self) -> Waiter<'_> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Waiter(self)
-    }
-
-    fn many(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Lane {
-    fn new(bytes: usize) -> Self {
-        // A permit has at most `u32::MAX` units.
-        let all = (bytes / UNIT).clamp(1, u32::MAX as usize);
-        Self { units: Arc::new(Semaphore::new(all)), all }
-    }
-
-    fn bytes(&self) -> usize {
-        self.all.saturating_mul(UNIT)
-    }
-}
-
-impl Inner {
-    fn new(limit: Option<usize>, largest_small: usize) -> Self {
-        let (metrics, bytes) = (BudgetMetrics::default(), limit.unwrap_or(0));
-        metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let small = Lane::new((bytes / SMALL_DIVISOR).max(largest_small));
-        let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
-        Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Waiters::default(), metrics }
-    }
-
-    /// None without a limit. `more`: also counts it while it waits.
-    async fn take(&self, size: Size, more: Option<&Gauge>) -> Option<OwnedSemaphorePermit> {
-        if let Some(taken) = self.try_take(size) {
-            return taken;
-        }
-        let _waiting = WaitingRequest::begin(self, more);
-        // This fails only if the semaphore is closed, and nothing closes it.
-        self.lane(size.buffer).units.clone().acquire_many_owned(size.units()).await.ok()
-    }
-
-    /// None if they are not free at once; of the permit, without a limit.
-    fn try_take(&self, size: Size) -> Option<Option<OwnedSemaphorePermit>> {
-        if self.limit.is_none() {
-            return Some(None);
-        }
-        Some(Some(self.lane(size.buffer).units.clone().try_acquire_many_owned(size.units()).ok()?))
-    }
-
-    fn is_short(&self) -> bool {
-        self.metrics.waiting.get() > 0
-    }
-
-    fn waited(&self) -> Duration {
-        if !self.is_short() {
-            return Duration::ZERO;
-        }
-        self.queue().since.first_key_value().map_or(Duration::ZERO, |(_, since)| since.elapsed())
-    }
-
-    fn lane(&self, buffer: usize) -> &Lane {
-        if buffer <= self.largest_small { &self.small } else { &self.large }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, WaitQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A request that waits, until this is dropped.
-struct WaitingRequest<'a> {
-    budget: &'a Inner,
-    number: u64,
-    more: Option<&'a Gauge>,
-}
-
-impl<'a> WaitingRequest<'a> {
-    fn begin(budget: &'a Inner, more: Option<&'a Gauge>) -> Self {
-        let mut queue = budget.queue();
-        let number = queue.next;
-        queue.next += 1;
-        queue.since.insert(number, Instant::now());
-        budget.metrics.waited.inc();
-        budget.metrics.waiting.inc();
-        more.map(Gauge::inc);
-        Self { budget, number, more }
-    }
-}
-
-impl Drop for WaitingRequest<'_> {
-    fn drop(&mut self) {
-        self.budget.queue().since.remove(&self.number);
-        self.budget.metrics.waiting.dec();
-        self.more.map(Gauge::dec);
     }
 }
 
@@ -552,9 +387,9 @@ mod tests {
         assert_eq!(budget.whole.metrics.used.get(), 12 * MIB as i64);
         drop(all);
         let largest = stranger(0).largest();
-        assert_eq!((largest, budget.of_strangers().largest(), budget.largest()), (3 * MIB / 2, 6 * MIB, 24 * MIB));
-        let two = [(); 2].map(|()| stranger(0).try_take(largest));
-        assert!(two.iter().all(Option::is_some));
+        assert_eq!((largest, budget.of_strangers().largest(), budget.largest()), (3 * MIB / 4, 3 * MIB, 12 * MIB));
+        let four = [(); 4].map(|()| stranger(0).try_take(largest));
+        assert!(four.iter().all(Option::is_some));
     }
 
     #[test]
