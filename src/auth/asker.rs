@@ -49,6 +49,11 @@ impl Asker {
         unchanged && self.ends.is_none_or(|ends| clock() < ends)
     }
 
+    /// How many grants count for him, those to every user among them.
+    pub fn grant_count(&self) -> usize {
+        self.grants.len() + self.everyone.as_ref().map_or(0, |(_, grants)| grants.len())
+    }
+
     /// Whether his secret is for all that he may do.
     pub fn has_whole_account(&self) -> bool {
         self.scope.is_none() && self.share.is_none()

@@ -64,10 +64,8 @@ impl Authority {
     }
 
     /// How many grants count for him, those to every user among them.
-    pub fn grants(&self) -> usize {
-        let count =
-            |asker: &Arc<Asker>| asker.grants.len() + asker.everyone.as_ref().map_or(0, |(_, grants)| grants.len());
-        self.asker.as_ref().map_or(0, count)
+    pub fn grant_count(&self) -> usize {
+        self.asker.as_ref().map_or(0, |asker| asker.grant_count())
     }
 
     /// Whether he may do what is for admins alone: not with a token for one directory.

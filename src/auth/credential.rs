@@ -117,9 +117,7 @@ impl Credential {
 
     /// How many grants it has in memory.
     pub(super) fn kept_grants(&self) -> usize {
-        self.slot()
-            .as_ref()
-            .map_or(0, |asker| asker.grants.len() + asker.everyone.as_ref().map_or(0, |(_, grants)| grants.len()))
+        self.slot().as_ref().map_or(0, |asker| asker.grant_count())
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Asker>>> {

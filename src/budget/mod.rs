@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client_net::{ClientNet, PerClient};
-use part::{Part, Size, UNIT};
+use part::{Counted, Part, Size, UNIT};
 
 /// A buffer of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
@@ -30,7 +30,7 @@ const ADDRESS_DIVISOR: usize = 4;
 /// and must not wait for those that are where it was.
 pub const STRANGERS_SMALL: usize = 256 << 10;
 /// Requests of the strangers of one address that wait.
-const WAITING_OF_ADDRESS: usize = 64;
+const WAITING_OF_ADDRESS: i64 = 64;
 /// How long a request waits for memory before it is refused.
 pub const WAIT: Duration = Duration::from_secs(10);
 
@@ -124,7 +124,7 @@ impl Budget {
         if let Some(permit) = self.try_take(bytes) {
             return permit;
         }
-        let _waits = if let Holder::Address(part) = &self.holder { Some(part.waiters.begin()) } else { None };
+        let _waits = if let Holder::Address(part) = &self.holder { Some(Counted::new(&part.waiters)) } else { None };
         let (size, mut of_parts) = (self.size(bytes), [None, None]);
         // IMPORTANT: the smallest part first. A request that waits for it has nothing yet that others may wait for.
         for (part, taken) in self.parts().into_iter().zip(&mut of_parts) {
@@ -155,7 +155,7 @@ impl Budget {
     /// Whether so many requests of this address wait that another one should be refused: their connections cannot be closed
     /// for others while they wait.
     pub fn is_crowded(&self) -> bool {
-        matches!(&self.holder, Holder::Address(part) if part.waiters.many() >= WAITING_OF_ADDRESS)
+        matches!(&self.holder, Holder::Address(part) if part.waiters.get() >= WAITING_OF_ADDRESS)
     }
 
     /// How much is taken for a buffer: as much as there is in all that a permit is of. IMPORTANT: a permit has the same number
@@ -171,23 +171,18 @@ impl Budget {
 
     /// Whether a request waits for what the holder has: memory that is not in use should be released.
     pub fn is_short(&self) -> bool {
-        let waits_in = |part: Option<&Part>| part.is_some_and(Part::is_short);
-        self.whole.is_short()
-            || match &self.holder {
-                Holder::Users => false,
-                Holder::Strangers => self.strangers.waiting.get() > 0,
-                Holder::Address(_) => self.parts().into_iter().any(waits_in),
-            }
+        self.levels().any(Part::is_short) || self.others().is_some_and(StrangersPart::is_short)
     }
 
     /// The longest wait of all these requests; zero if none waits.
     pub fn waited(&self) -> Duration {
-        if !self.is_short() {
-            return Duration::ZERO;
-        }
-        let in_parts = self.parts().into_iter().flatten().map(Part::waited).max().unwrap_or_default();
-        let elsewhere = if matches!(self.holder, Holder::Strangers) { self.strangers.waited() } else { Duration::ZERO };
-        self.whole.waited().max(in_parts).max(elsewhere)
+        let in_others = self.others().map(StrangersPart::waited);
+        self.levels().map(Part::waited).chain(in_others).max().unwrap_or_default()
+    }
+
+    /// Where requests may wait beside all that a permit is taken of: strangers of any address, if that is not known.
+    fn others(&self) -> Option<&StrangersPart> {
+        matches!(self.holder, Holder::Strangers).then_some(&*self.strangers)
     }
 
     /// The parts of the holder, the smallest first.
@@ -218,8 +213,15 @@ impl StrangersPart {
         self.of_addresses.of(address, || Part::new(limit, STRANGERS_SMALL))
     }
 
+    fn is_short(&self) -> bool {
+        self.waiting.get() > 0
+    }
+
     /// The longest wait for the part of an address.
     fn waited(&self) -> Duration {
+        if !self.is_short() {
+            return Duration::ZERO;
+        }
         self.of_addresses.all().iter().map(|part| part.waited()).max().unwrap_or_default()
     }
 }

@@ -1,7 +1,6 @@
 //! A number of bytes that permits are taken of: the budget, or the part of it that strangers have.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,11 +20,11 @@ pub struct Part {
     pub limit: Option<usize>,
     /// Bytes of the largest small buffer.
     largest_small: usize,
-    pub small: Lane,
+    small: Lane,
     pub large: Lane,
     queue: Mutex<WaitQueue>,
     /// Of the part of an address: its requests that wait for this part or another one.
-    pub waiters: Waiters,
+    pub waiters: Gauge,
     pub metrics: BudgetMetrics,
 }
 
@@ -43,12 +42,8 @@ pub struct Size {
     pub taken: usize,
 }
 
-/// How many requests wait, for whatever.
-#[derive(Debug, Default)]
-pub struct Waiters(AtomicUsize);
-
-/// One of them, until it is dropped.
-pub struct Waiter<'a>(&'a Waiters);
+/// A request that a gauge counts, until this is dropped.
+pub struct Counted<'a>(&'a Gauge);
 
 #[derive(Debug)]
 pub struct Lane {
@@ -71,20 +66,16 @@ impl Size {
     }
 }
 
-impl Waiters {
-    pub fn begin(&self) -> Waiter<'_> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Waiter(self)
-    }
-
-    pub fn many(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+impl<'a> Counted<'a> {
+    pub fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.dec();
     }
 }
 
@@ -106,7 +97,7 @@ impl Part {
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let small = Lane::new((bytes / SMALL_DIVISOR).max(largest_small));
         let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
-        Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Waiters::default(), metrics }
+        Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Gauge::default(), metrics }
     }
 
     /// None without a limit. `more`: also counts it while it waits.
@@ -114,7 +105,7 @@ impl Part {
         if let Some(taken) = self.try_take(size) {
             return taken;
         }
-        let _waiting = WaitingRequest::begin(self, more);
+        let (_waiting, _more) = (WaitingRequest::begin(self), more.map(Counted::new));
         // This fails only if the semaphore is closed, and nothing closes it.
         self.lane(size.buffer).units.clone().acquire_many_owned(size.units()).await.ok()
     }
@@ -151,26 +142,22 @@ impl Part {
 struct WaitingRequest<'a> {
     budget: &'a Part,
     number: u64,
-    more: Option<&'a Gauge>,
+    _counted: Counted<'a>,
 }
 
 impl<'a> WaitingRequest<'a> {
-    fn begin(budget: &'a Part, more: Option<&'a Gauge>) -> Self {
+    fn begin(budget: &'a Part) -> Self {
         let mut queue = budget.queue();
         let number = queue.next;
         queue.next += 1;
         queue.since.insert(number, Instant::now());
         budget.metrics.waited.inc();
-        budget.metrics.waiting.inc();
-        more.map(Gauge::inc);
-        Self { budget, number, more }
+        Self { budget, number, _counted: Counted::new(&budget.metrics.waiting) }
     }
 }
 
 impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.budget.queue().since.remove(&self.number);
-        self.budget.metrics.waiting.dec();
-        self.more.map(Gauge::dec);
     }
 }

@@ -145,17 +145,11 @@ async fn is_of_caller(app: &App, status: StatusCode) -> bool {
 
 /// The answer to a request that did not reach its handler. Someone who opens a page without being logged in can do that now.
 fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Response {
-    let is_asked = problem.kind() == ProblemKind::Unauthorized
-        && request.method().is_safe()
-        && !request.headers().contains_key(AUTHORIZATION);
-    // The session has ended: that is what was asked for.
-    if problem.kind() == ProblemKind::Unauthorized
-        && pattern == Some(pattern::LOGOUT)
-        && !request.headers().contains_key(AUTHORIZATION)
-    {
-        return login::redirect_to_start();
-    }
-    match pattern.filter(|_| is_asked) {
+    let is_by_browser = problem.kind() == ProblemKind::Unauthorized && !request.headers().contains_key(AUTHORIZATION);
+    match pattern.filter(|_| is_by_browser) {
+        // The session has ended: that is what was asked for.
+        Some(pattern::LOGOUT) => login::redirect_to_start(),
+        _ if !request.method().is_safe() => problem.into_response(),
         // To a program there is nothing at the start.
         Some(pattern::ROOT) if !accepts_html(request.headers()) => problem.into_response(),
         Some(pattern) if pattern::is_page(pattern) => login::redirect(request.uri()),

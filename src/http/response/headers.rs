@@ -31,8 +31,9 @@ pub fn content(entry: &FileEntry, modified: HttpDate, name: &str, download: bool
     headers.insert(CONTENT_TYPE, value(mime.clone())?);
     headers.insert(REPR_DIGEST, value(digest::format(&entry.attributes.digest))?);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || !is_inline(mime)))?);
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy(mime)));
+    let opened = Opened::of(mime);
+    headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || opened == Opened::Saved))?);
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(opened.policy()));
     Ok(headers)
 }
 
@@ -40,26 +41,34 @@ pub fn value(text: String) -> Result<HeaderValue> {
     HeaderValue::try_from(text).map_err(|e| Problem::internal(&e))
 }
 
-/// Uploaded content must never run with the rights of this server's pages, however a browser opens it. A browser plays audio
-/// and video only if the page that it makes for them may load them from here. No script runs in any of them.
-fn policy(mime: &str) -> &'static str {
-    let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
-    match essence.split_once('/') {
-        Some(("audio" | "video", subtype)) if !subtype.contains("xml") => {
-            "sandbox allow-same-origin; default-src 'none'; media-src 'self'"
-        }
-        _ => "sandbox; default-src 'none'",
-    }
+/// What a browser does with a file that it opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opened {
+    Saved,
+    Shown,
+    Played,
 }
 
-/// Types that a browser may show in place: pictures except SVG, PDF, plain text, audio and video.
-fn is_inline(mime: &str) -> bool {
-    // Older versions accepted types that a browser could parse as several types, and it would use the last one.
-    let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
-    match essence.split_once('/') {
-        Some(("image", subtype)) => !subtype.contains("svg") && !subtype.contains("xml"),
-        Some(("audio" | "video", subtype)) => !subtype.contains("xml"),
-        _ => matches!(essence.as_str(), "application/pdf" | "text/plain"),
+impl Opened {
+    /// Shown are pictures except SVG, PDF and plain text; audio and video are played.
+    fn of(mime: &str) -> Self {
+        // Older versions accepted types that a browser could parse as several types, and it would use the last one.
+        let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
+        match essence.split_once('/') {
+            Some(("image", subtype)) if !subtype.contains("svg") && !subtype.contains("xml") => Self::Shown,
+            Some(("audio" | "video", subtype)) if !subtype.contains("xml") => Self::Played,
+            _ if matches!(essence.as_str(), "application/pdf" | "text/plain") => Self::Shown,
+            _ => Self::Saved,
+        }
+    }
+
+    /// Uploaded content must never run with the rights of this server's pages, however a browser opens it. A browser plays
+    /// audio and video only if the page that it makes for them may load them from here. No script runs in any of them.
+    fn policy(self) -> &'static str {
+        match self {
+            Self::Saved | Self::Shown => "sandbox; default-src 'none'",
+            Self::Played => "sandbox allow-same-origin; default-src 'none'; media-src 'self'",
+        }
     }
 }
 
@@ -96,7 +105,7 @@ mod tests {
         for shown in
             ["image/png", "IMAGE/JPEG", "application/pdf", "text/plain; charset=utf-8", "audio/ogg", "video/mp4"]
         {
-            assert!(is_inline(shown), "{shown}");
+            assert_ne!(Opened::of(shown), Opened::Saved, "{shown}");
         }
         for sent in [
             "image/svg+xml",
@@ -114,17 +123,20 @@ mod tests {
             "image",
             "",
         ] {
-            assert!(!is_inline(sent), "{sent}");
+            assert_eq!(Opened::of(sent), Opened::Saved, "{sent}");
         }
     }
 
     #[test]
     fn only_what_is_played_has_the_origin_of_the_server() {
         for mime in ["audio/ogg", "VIDEO/mp4", "video/mp4; codecs=x"] {
-            assert!(policy(mime).contains("allow-same-origin; default-src 'none'; media-src 'self'"), "{mime}");
+            assert!(
+                Opened::of(mime).policy().contains("allow-same-origin; default-src 'none'; media-src 'self'"),
+                "{mime}"
+            );
         }
         for mime in ["image/png", "text/html", "application/pdf", "audio", "", "audio/ogg;, text/html", "video/x+xml"] {
-            assert_eq!(policy(mime), "sandbox; default-src 'none'", "{mime}");
+            assert_eq!(Opened::of(mime).policy(), "sandbox; default-src 'none'", "{mime}");
         }
     }
 

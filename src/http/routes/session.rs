@@ -29,7 +29,7 @@ pub async fn get(State(app): State<App>, drive: UserDrive, by: Credential, uri: 
     Params::parse(uri.query(), &[])?;
     let authority = app.auth.authority(&by).await?;
     // One more for all else, with the right on all.
-    let permit = list::permit(&app, 1 + authority.grants(), list::WITH_PATH).await?;
+    let permit = list::permit(&app, 1 + authority.grant_count(), list::WITH_PATH).await?;
     let rights = drive.rights().await?;
     let (usage, quota) = app.auth.usage(&by).await?;
     let session = SessionJson {

@@ -214,9 +214,7 @@ mod tests {
     use tokio::time::{advance, sleep, timeout};
 
     use super::super::connection_limit::ConnectionLimit;
-    use super::super::places::Places;
     use super::*;
-    use crate::budget::Budget;
     use crate::http::options::Limits;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -237,7 +235,7 @@ mod tests {
         let (send, pieces) = mpsc::unbounded_channel::<&[u8]>();
         let pieces = stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
         let body = Body::from_stream(pieces.map(Ok::<_, std::io::Error>));
-        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
+        let timeouts = Timeouts::for_tests();
         let waiter = BodyWaiter::new(BodyCarrier::Connection(slot.clone()));
         Client { send, slots, slot, body: TimedBody::new(body, (timeouts, false), waiter.clone()), waiter }
     }

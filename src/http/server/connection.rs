@@ -221,11 +221,8 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::super::connection_limit::ConnectionLimit;
-    use super::super::places::Places;
     use super::super::write_timeout::ClientSocket;
     use super::*;
-    use crate::budget::Budget;
-    use crate::http::options::Limits;
 
     async fn serve_socket(
         stream: TcpStream,
@@ -233,7 +230,7 @@ mod tests {
         slot: ConnectionSlot,
         ended: watch::Receiver<bool>,
     ) -> Option<CloseReason> {
-        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
+        let timeouts = Timeouts::for_tests();
         let (slot, responses) = (Arc::new(slot), FinalResponses::new(1));
         let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
         let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: false };

@@ -182,9 +182,7 @@ mod tests {
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::final_response::FinalResponses;
-    use super::super::places::Places;
     use super::*;
-    use crate::budget::Budget;
     use crate::http::options::Limits;
 
     /// `GET https://a/`, by the static table of HPACK (RFC 7541), as all that the client sends.
@@ -202,7 +200,7 @@ mod tests {
         let (_ending, ended) = watch::channel(false);
         let serving = tokio::spawn(async move {
             let responses = FinalResponses::new(1);
-            let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
+            let timeouts = Timeouts::for_tests();
             let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
             let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
             serve(BufStream::new(server), app, context, ended).await

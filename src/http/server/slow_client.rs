@@ -55,6 +55,13 @@ impl Timeouts {
         Self { limits, places, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }) }
     }
 
+    /// Those of tests: nobody waits.
+    #[cfg(test)]
+    pub fn for_tests() -> Self {
+        let places = super::places::Places::new(1, 1).of(None);
+        Self::new(Limits::default(), &Budget::unlimited(), places, None)
+    }
+
     /// How long requests have waited for memory that the client of this one hurries for; none if none waits.
     pub fn others_wait(&self, is_by_link: bool) -> Option<Duration> {
         let memory = if is_by_link { &self.budgets.of_strangers } else { &self.budgets.of_users };

@@ -224,14 +224,12 @@ mod tests {
 
     use tokio::time::{Instant, sleep, timeout};
 
-    use super::super::places::Places;
     use super::*;
-    use crate::budget::Budget;
     use crate::http::options::Limits;
 
     /// A stream whose handler makes its next piece for ever.
     fn task(state: &Arc<StreamState>) -> StreamTask<impl Future<Output = ()> + use<>> {
-        let timeouts = Timeouts::new(Limits::default(), &Budget::unlimited(), Places::new(1, 1).of(None), None);
+        let timeouts = Timeouts::for_tests();
         let (stream, state) = (Some(Box::pin(pending())), state.clone());
         StreamTask { stream, state, timeouts, stall: None, pace: Pace::default(), taken: 0 }
     }
