@@ -8,14 +8,16 @@ It starts `rowdrive serve` on loopback and sends requests with wrk. Each result 
 
 `costs` compares a drive without users, and two with a user who may read and write everything by a grant, and whose
 requests send a token on one of them, and a password on the other: requests per second of stat, list, upload and time
-page, in turns. `guesses` sends wrong passwords of many names from one address, while a user works from the same one,
-with a password and with a token: his latencies, beside those of a quiet time.
+page, in turns, in another order in each round, and each when no server works any more. `guesses` sends wrong
+passwords of many names from one address, while a user works from the same one, with a password and with a token: his
+latencies, beside those of a quiet time.
 """
 
 import argparse
 import base64
 import http.client
 import json
+import os
 import pathlib
 import random
 import re
@@ -114,9 +116,26 @@ class Server:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 
+    def worked(self):
+        """Seconds of CPU time."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
+
+
+def settle(servers):
+    """Waits until no server works: each merges tables for a while after uploads, and the next load would pay for it."""
+    worked = lambda: [server.worked() for server in servers]
+    before, late = worked(), time.monotonic() + 30
+    while time.monotonic() < late:
+        time.sleep(0.5)
+        now = worked()
+        if all(after - earlier < 0.02 for after, earlier in zip(now, before)):
+            return
+        before = now
 
 
 def costs(folder, args):
@@ -129,9 +148,13 @@ def costs(folder, args):
                 "upload": ("PUT", "/v1/fs/up/"), "time page": ("GET", "/v1/files?limit=100")}
     for name, (method, target) in requests.items():
         rounds = []
-        for at in range(args.rounds):
-            order = sorted(cases, key=lambda case: (hash(case) + at) % 7)
-            rounds.append({case: cases[case][0].wrk(folder, method, target, cases[case][1], args.seconds) for case in order})
+        for _ in range(args.rounds):
+            found = {}
+            for case in random.sample(sorted(cases), len(cases)):
+                settle(servers.values())
+                server, headers = cases[case]
+                found[case] = server.wrk(folder, method, target, headers, args.seconds)
+            rounds.append(found)
         per_second = {case: round(statistics.median(one[case] for one in rounds)) for case in cases}
         ratios = {case: round(statistics.median(one[case] / one["nobody"] for one in rounds), 3) for case in cases}
         print(json.dumps({"request": name, "per_second": per_second, "beside_nobody": ratios}), flush=True)

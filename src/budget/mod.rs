@@ -29,6 +29,9 @@ const ADDRESS_DIVISOR: usize = 4;
 /// In the parts of strangers, a buffer of at most this many bytes is small: what has become large has had a small one before,
 /// and must not wait for those that are where it was.
 pub const STRANGERS_SMALL: usize = 256 << 10;
+/// Small buffers that all strangers have room for at least: with little memory, one address that has one of them leaves one
+/// to others.
+const LEAST_SMALL: usize = 2;
 /// Requests of the strangers of one address that wait.
 const WAITING_OF_ADDRESS: i64 = 64;
 /// How long a request waits for memory before it is refused.
@@ -87,7 +90,7 @@ impl Budget {
 
     fn with_limit(bytes: Option<usize>) -> Self {
         let strangers = StrangersPart::new(bytes.map(|bytes| bytes / STRANGERS_DIVISOR));
-        Self { whole: Arc::new(Part::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }
+        Self { whole: Arc::new(Part::new(bytes, (SMALL, 1))), strangers: Arc::new(strangers), holder: Holder::Users }
     }
 
     /// The same budget, for the strangers of this address. They wait for each other while they have the part of an address,
@@ -204,13 +207,13 @@ impl Budget {
 
 impl StrangersPart {
     fn new(limit: Option<usize>) -> Self {
-        let of_all = Part::new(limit, STRANGERS_SMALL);
+        let of_all = Part::new(limit, (STRANGERS_SMALL, LEAST_SMALL));
         Self { of_all, of_addresses: PerClient::default(), waiting: Gauge::default() }
     }
 
     fn of_address(&self, address: ClientNet) -> Arc<Part> {
         let limit = self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR);
-        self.of_addresses.of(address, || Part::new(limit, STRANGERS_SMALL))
+        self.of_addresses.of(address, || Part::new(limit, (STRANGERS_SMALL, 1)))
     }
 
     fn is_short(&self) -> bool {
@@ -401,6 +404,19 @@ mod tests {
         assert!(stranger.try_take(SMALL).is_none());
         assert!(stranger.try_take(MIB).is_some());
         drop(cell);
+    }
+
+    #[test]
+    fn with_little_memory_one_address_leaves_a_small_buffer_to_others() {
+        let budget = Budget::new(4 * MIB);
+        let [one, other] = [1, 2].map(|last| budget.of_stranger(ClientNet::new([192, 0, 2, last].into())));
+        let cell = one.try_take(STRANGERS_SMALL).unwrap();
+        // IMPORTANT: a permit is for all of its buffer.
+        assert_eq!(budget.whole.metrics.used.get(), STRANGERS_SMALL as i64);
+        assert!(one.try_take(UNIT).is_none());
+        let others = other.try_take(STRANGERS_SMALL).unwrap();
+        assert!(budget.try_take(SMALL).is_some(), "users have small ones");
+        drop((cell, others));
     }
 
     #[tokio::test]

@@ -92,10 +92,11 @@ impl Lane {
 }
 
 impl Part {
-    pub fn new(limit: Option<usize>, largest_small: usize) -> Self {
+    /// `small`: bytes of the largest small buffer, and how many of them have room at least.
+    pub fn new(limit: Option<usize>, (largest_small, least): (usize, usize)) -> Self {
         let (metrics, bytes) = (BudgetMetrics::default(), limit.unwrap_or(0));
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let small = Lane::new((bytes / SMALL_DIVISOR).max(largest_small));
+        let small = Lane::new((bytes / SMALL_DIVISOR).max(least * largest_small));
         let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
         Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Gauge::default(), metrics }
     }

@@ -34,7 +34,7 @@ pub struct CheckArgs {
     #[arg(long)]
     json: bool,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse, default_value = "256MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse_memory, default_value = "256MiB")]
     memory: u64,
 }
 

@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod config;
 mod duration_arg;
+mod expiry_arg;
 mod export;
 mod find;
 mod grant;

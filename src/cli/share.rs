@@ -9,6 +9,7 @@ use reqwest::Method;
 use rowdrive::api::account::{ShareJson, ShareModeJson, ShareRequest, SharesJson};
 use rowdrive::api::path;
 
+use super::expiry_arg::ExpiryArg;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, Result, of_user};
 use super::secret_arg::SecretArg;
@@ -57,9 +58,9 @@ struct Add {
     /// After how many downloads it is used up; without it, never.
     #[arg(long, value_name = "N", conflicts_with = "upload")]
     downloads: Option<u64>,
-    /// When it expires, as in 2027-01-01T00:00:00Z; without it, never.
+    /// When it expires, as in 2027-01-01T00:00:00Z, or how long from now on, as in 7d; without it, never.
     #[arg(long, value_name = "TIME")]
-    expires: Option<String>,
+    expires: Option<ExpiryArg>,
     /// Give it a password, which is asked for here.
     #[arg(long)]
     with_password: bool,
@@ -101,6 +102,7 @@ impl List {
 impl Add {
     fn run(self) -> Result<CommandOutcome> {
         let Self { path, upload, bytes, downloads, expires, with_password, new_password_file, request } = self;
+        let expires = expires.map(|ExpiryArg(end)| end);
         let mode = if upload { ShareModeJson::Upload } else { ShareModeJson::Read };
         request.run(async |client, out| {
             let is_locked = with_password || new_password_file.is_some();

@@ -26,6 +26,15 @@ pub fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
+/// The least `--memory`: with it every buffer that requests take one at a time has room.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+/// As [`parse`], for `--memory`.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse(text)?;
+    if bytes < LEAST_MEMORY { Err("give at least 16MiB".to_owned()) } else { Ok(bytes) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +54,10 @@ mod tests {
         }
         for bad in ["", "GiB", "1.5GiB", "-1", "1Gi", "1 GiB ", "99999999999TiB", "1e3"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_memory("16MiB"), Ok(16 << 20));
+        for bad in ["16MB", "0", "much"] {
+            assert!(parse_memory(bad).is_err(), "{bad}");
         }
     }
 }

@@ -11,6 +11,7 @@ use rowdrive::api::account::{TokenJson, TokenRequest, TokensJson};
 use rowdrive::api::path;
 use rowdrive::api::rights::in_words;
 
+use super::expiry_arg::ExpiryArg;
 use super::grant::RightArg;
 use super::path_arg::PathArg;
 use super::request::{Out, RequestArgs, RequestError, Result, of_user};
@@ -54,9 +55,9 @@ struct Add {
     /// Its rights there, with commas between them; without it all three, as far as its user has them.
     #[arg(long, value_name = "RIGHTS", value_enum, value_delimiter = ',', requires = "path")]
     rights: Vec<RightArg>,
-    /// When it expires, as in 2027-01-01T00:00:00Z; without it, never.
+    /// When it expires, as in 2027-01-01T00:00:00Z, or how long from now on, as in 7d; without it, never.
     #[arg(long, value_name = "TIME")]
-    expires: Option<String>,
+    expires: Option<ExpiryArg>,
     /// The new file for the token, for --token-file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -109,7 +110,7 @@ impl Add {
                 name: self.name.clone(),
                 path: self.path.as_ref().map(|path| path.text.clone()),
                 rights: Some(rights).filter(|rights| !rights.is_empty()),
-                expires: self.expires.clone(),
+                expires: self.expires.clone().map(|end| end.0),
             };
             let answer = client.text(client.resource_request(Method::POST, path::TOKENS, &[]).json(&asked)).await?;
             let made: TokenJson = client.parse(&answer)?;

@@ -74,7 +74,7 @@ pub struct Backup {
     #[arg(long)]
     verify: bool,
     /// Memory for caches and write buffers, as in 512MiB or 4GiB.
-    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse, default_value = "256MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = size_arg::parse_memory, default_value = "256MiB")]
     memory: u64,
 }
 

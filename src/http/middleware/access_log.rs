@@ -34,7 +34,7 @@ use crate::http::response::problem::{self, Problem};
 use crate::http::response::share_page;
 use crate::http::routes::pattern::{self, label};
 use crate::http::routes::{login, share_login};
-use crate::http::server::drain;
+use crate::http::server::{ConnectionPlaces, drain};
 use crate::schema::user_name::UserName;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
@@ -195,6 +195,11 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
+    if matches!(callers, Callers::Users | Callers::Admins)
+        && let Some(places) = request.extensions().get::<ConnectionPlaces>()
+    {
+        places.set_of_user();
+    }
     let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     match requester.as_ref().and_then(Requester::user) {
         _ if !is_api => {}

@@ -115,7 +115,8 @@ fn check_name(text: &str, hosts: &[String]) -> Result<CalledHost> {
 pub fn unknown_host() -> Problem {
     Problem::new(
         ProblemKind::UnknownHost,
-        "Use localhost, 127.0.0.1 or [::1], or name this host when the server is started (--host).",
+        "The server does not go by this name: use the one that its operator has told you. The operator names a host by \
+         --host; on the machine itself localhost, 127.0.0.1 and [::1] always work.",
     )
 }
 

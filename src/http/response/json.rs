@@ -117,6 +117,7 @@ pub fn with_headers(json: Bytes) -> Response {
 pub mod tests {
     use super::super::entry::entry_json;
     use super::*;
+    use crate::client_net::ClientNet;
     use crate::schema::dir::FileEntry;
     use crate::schema::file::{Attributes, ContentLocation, Digest};
     use crate::schema::{DrivePath, FileId, StayId, Timestamp};
@@ -133,6 +134,16 @@ pub mod tests {
         };
         let entry = FileEntry { id: FileId::random(), stay: StayId::CREATED, attributes };
         Node::File { path: DrivePath::parse(path).unwrap(), entry }
+    }
+
+    #[test]
+    fn memory_has_room_for_four_pages() {
+        let memory = Budget::new(256 << 20);
+        for memory in [memory.of_stranger(ClientNet::NONE), memory.of_strangers(), memory] {
+            let page = bytes(&memory, 100_000);
+            let permits = [(); 4].map(|()| memory.try_take(page));
+            assert!((LEAST..=PAGE).contains(&page) && permits.iter().all(Option::is_some), "{page}");
+        }
     }
 
     #[test]

@@ -150,8 +150,10 @@ async fn handle(
     if let Some(stream) = stream.as_ref().filter(|_| is_by_link(request.uri().path())) {
         stream.set_by_link();
     }
+    let places = timeouts.places.clone();
     let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running));
     request.extensions_mut().insert(Secure);
+    request.extensions_mut().insert(places);
     let mut response = app.call(request).await?;
     // Nothing follows these, and the length would be that of another response (RFC 9110 section 8.6). Over HTTP/1.1 the
     // library removes it.

@@ -43,6 +43,7 @@ use tokio::time::MissedTickBehavior;
 
 pub(super) use connection::{AmbiguousFraming, App, Secure};
 pub use peer::Peer;
+pub(super) use places::ConnectionPlaces;
 
 use crate::api::problem::ProblemKind;
 use crate::budget::Budget;
@@ -142,8 +143,8 @@ struct ConnectionServer {
     memory: Budget,
     responses: FinalResponses,
     tls: Option<Arc<Tls>>,
-    /// Places for the requests of all HTTP/2 connections: what their clients may make the server keep is a quarter of the
-    /// memory for requests at most. The first request of a connection needs none.
+    /// For the requests of all HTTP/2 connections: what their clients may make the server keep is a quarter of the memory for
+    /// requests at most. The first request of a connection needs none.
     places: Arc<Places>,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use super::places::AddressPlaces;
+use super::places::ConnectionPlaces;
 use super::streams::RunningStream;
 use crate::api::path::share_secret;
 use crate::budget::Budget;
@@ -36,7 +36,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Timeouts {
     pub limits: Limits,
     /// For its connection, if that becomes one of HTTP/2.
-    pub places: AddressPlaces,
+    pub places: ConnectionPlaces,
     budgets: Arc<Budgets>,
 }
 
@@ -50,7 +50,7 @@ struct Budgets {
 
 impl Timeouts {
     /// Those of a connection. `address`: of a proxy none, its clients have many.
-    pub fn new(limits: Limits, memory: &Budget, places: AddressPlaces, address: Option<ClientNet>) -> Self {
+    pub fn new(limits: Limits, memory: &Budget, places: ConnectionPlaces, address: Option<ClientNet>) -> Self {
         let of_strangers = address.map_or_else(|| memory.of_strangers(), |address| memory.of_stranger(address));
         Self { limits, places, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }) }
     }
@@ -70,8 +70,7 @@ impl Timeouts {
 
     /// As [`others_wait`](Self::others_wait), of a request of HTTP/2: if it has a place, also for those that find none.
     pub fn others_wait_for_stream(&self, is_by_link: bool, stream: &RunningStream) -> Option<Duration> {
-        let for_place = if stream.has_place() { self.places.short_for() } else { None };
-        self.others_wait(is_by_link).max(for_place)
+        self.others_wait(is_by_link).max(stream.short_for())
     }
 }
 

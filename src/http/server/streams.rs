@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::connection_limit::{ConnectionSlot, LinkRequest};
-use super::places::{AddressPlaces, Place};
+use super::places::{ConnectionPlaces, Place};
 
 /// The streams of a connection that have a request under way.
 pub struct Streams {
@@ -62,7 +63,7 @@ impl Streams {
 
     /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
     /// place, or if the connection is evicted: then the request must not be executed.
-    pub fn start(self: &Arc<Self>, places: &AddressPlaces) -> Option<RunningStream> {
+    pub fn start(self: &Arc<Self>, places: &ConnectionPlaces) -> Option<RunningStream> {
         // IMPORTANT: the table stays locked while the slot changes. Otherwise the slot could get the states of two streams
         // in the wrong order, and a connection could be evicted while a request is executed.
         let mut table = self.lock();
@@ -131,9 +132,9 @@ impl RunningStream {
         self.change(|waits| waits.response = stalled)
     }
 
-    /// Whether it has a place that others may find none of.
-    pub fn has_place(&self) -> bool {
-        self.place.is_some()
+    /// How long others have found no place that could have had its one: [`Place::short_for`].
+    pub fn short_for(&self) -> Option<Duration> {
+        self.place.as_ref().and_then(Place::short_for)
     }
 
     /// Counts it as by the link of a share.

@@ -60,7 +60,11 @@ pub fn comparable(answer: &TestResponse) -> (u16, Vec<(String, String)>, String)
 
 impl World {
     pub async fn new() -> Self {
-        let app = TestApp::new().await;
+        Self::of(TestApp::new().await).await
+    }
+
+    /// In an empty drive.
+    pub async fn of(app: TestApp) -> Self {
         app.files(&["/v1/fs/d/f", "/v1/fs/d/c/g", "/v1/fs/h/f"]).await;
         app.auth.make_first_user(new_user(ADMIN)).await.unwrap();
         let admin = log_in(&app.auth, ADMIN, PASSWORD).await.unwrap();

@@ -3,16 +3,20 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use h2::SendStream;
+use h2::client::ResponseFuture;
 use rowdrive::drive::Settings;
 use rowdrive::http::Options;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::super::access::world::World;
 use super::super::test_app::TestApp;
 use super::http2::{Answer, Client, answer, connect, connect_with, request};
-use super::secure_server::{LONG, SecureServer, serve_app};
+use super::secure_server::{LONG, serve_app};
 
-/// Requests beyond the first one of each connection: each has 88 KiB of a quarter of the memory.
+/// Requests of users beyond the first one of each connection, and as many of strangers: each has 88 KiB of a quarter of the
+/// memory.
 const PLACES: usize = 8;
 
 fn is_busy(answer: &Answer) -> bool {
@@ -44,15 +48,20 @@ async fn fill(first: &mut Client, second: &mut Client) -> (Vec<u16>, [Answer; 2]
     (statuses, [beyond, beyond_too])
 }
 
-async fn serve_few_places() -> SecureServer {
-    let settings = Settings { memory: 4 * PLACES * (88 << 10), ..Settings::default() };
-    serve_app(TestApp::with_settings(Options::default(), settings).await, Options::default()).await
+async fn app_with_few_places() -> TestApp {
+    let settings = Settings { memory: 4 * 2 * PLACES * (88 << 10), ..Settings::default() };
+    TestApp::with_settings(Options::default(), settings).await
+}
+
+/// A login whose body does not come: anybody may begin one.
+async fn begin_login(client: &mut Client) -> (ResponseFuture, SendStream<Bytes>) {
+    client.begin(request("POST", "/v1/session", &[("content-type", "application/json")]), false).await
 }
 
 /// Their client may read nothing for a minute if nobody else wants their places.
 #[tokio::test]
 async fn responses_that_are_not_read_lose_their_places_to_others() {
-    let server = serve_few_places().await;
+    let server = serve_app(app_with_few_places().await, Options::default()).await;
     let (mut unread, mut other) = (connect_with(&server, 0).await, connect(&server).await);
     let mut held = Vec::new();
     for _ in 0..=PLACES {
@@ -60,7 +69,7 @@ async fn responses_that_are_not_read_lose_their_places_to_others() {
         held.push(response.await.unwrap());
     }
     // The first request of a connection needs no place.
-    let _first = other.begin(request("PUT", "/v1/fs/f", &[]), false).await;
+    let _first = begin_login(&mut other).await;
     let begun = Instant::now();
     assert!(is_busy(&other.get("/healthz").await));
     while is_busy(&other.get("/healthz").await) {
@@ -71,17 +80,67 @@ async fn responses_that_are_not_read_lose_their_places_to_others() {
 
 #[tokio::test]
 async fn requests_of_all_connections_of_http_2_share_a_limit_and_others_are_answered_503() {
-    let server = serve_few_places().await;
+    let server = serve_app(app_with_few_places().await, Options::default()).await;
     let (mut first, mut second) = (connect(&server).await, connect(&server).await);
-    // The first request of a connection needs no place.
-    let (statuses, beyond) = fill(&mut first, &mut second).await;
-    assert_eq!(statuses, [201; PLACES + 2]);
-    assert!(beyond.iter().all(is_busy), "{beyond:?}");
-    assert_eq!(server.app.names("/v1/fs/").await, ["d/"]);
+    // On a drive without users everybody counts as one, by a request that not everybody may send if there are users.
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.get("/v1/fs/").await.status, 200);
+    }
     // A place is free again a moment after the answer.
-    let begun = Instant::now();
-    while fill(&mut first, &mut second).await.0 != [200; PLACES + 2] {
-        assert!(begun.elapsed() < LONG, "the places are not free again");
+    let (begun, mut whole) = (Instant::now(), 0);
+    while whole < 2 {
+        let (statuses, beyond) = fill(&mut first, &mut second).await;
+        assert!(beyond.iter().all(is_busy), "{beyond:?}");
+        assert_eq!(server.app.names("/v1/fs/").await, ["d/"]);
+        // The first request of a connection needs no place.
+        whole += usize::from(statuses.iter().all(|status| matches!(status, 200 | 201)));
+        assert!(begun.elapsed() < LONG, "the places are not free again: {statuses:?}");
         sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Neither a link nor a wrong password makes a user.
+#[tokio::test]
+async fn strangers_leave_the_places_of_http_2_to_users() {
+    let world = World::of(app_with_few_places().await).await;
+    let [token, wrong] = ["token of a user", "wrong password"].map(|caller| world.callers[caller].clone());
+    let share = format!("/s/{}/", world.share);
+    let server = serve_app(world.app, Options::default()).await;
+    let own = [(token.0, token.1.as_str())];
+    let strangers = [
+        (share.as_str(), &[][..], 200),
+        ("/v1/fs/", &[(wrong.0, wrong.1.as_str())][..], 401),
+        ("/healthz", &own[..], 200),
+    ];
+    let (mut held, mut connections) = (Vec::new(), Vec::new());
+    for (target, headers, status) in strangers {
+        let mut stranger = connect(&server).await;
+        assert_eq!(stranger.ask("GET", target, headers, b"").await.status, status, "{target}");
+        while !is_busy(&stranger.get("/healthz").await) {
+            held.push(begin_login(&mut stranger).await);
+        }
+        connections.push(stranger);
+    }
+    let mut user = connect(&server).await;
+    assert_eq!(user.ask("GET", "/v1/fs/d/", &own, b"").await.status, 200);
+    let begun = Instant::now();
+    while !upload_to_all_places(&mut user, &own).await {
+        assert!(begun.elapsed() < LONG, "users find no places");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether there was a place for each of as many uploads as there are places. There is none for one more.
+async fn upload_to_all_places(user: &mut Client, headers: &[(&str, &str)]) -> bool {
+    let mut uploads = Vec::new();
+    for n in 0..=PLACES {
+        uploads.push(user.begin(request("PUT", &format!("/v1/fs/d/{n}"), headers), false).await);
+    }
+    assert!(is_busy(&user.ask("GET", "/v1/fs/d/", headers, b"").await));
+    let mut are_stored = true;
+    for (response, mut stream) in uploads {
+        let _refused = stream.send_data(Bytes::from_static(b"hello"), true);
+        are_stored &= matches!(answer(response).await.unwrap().status, 200 | 201);
+    }
+    are_stored
 }
