@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client_net::{ClientNet, PerClient};
-use part::{Counted, Part, Size, UNIT};
+use part::{Counted, Part, Size, Small, UNIT};
 
 /// A buffer of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
@@ -90,7 +90,11 @@ impl Budget {
 
     fn with_limit(bytes: Option<usize>) -> Self {
         let strangers = StrangersPart::new(bytes.map(|bytes| bytes / STRANGERS_DIVISOR));
-        Self { whole: Arc::new(Part::new(bytes, (SMALL, 1))), strangers: Arc::new(strangers), holder: Holder::Users }
+        Self {
+            whole: Arc::new(Part::new(bytes, Small { largest: SMALL, at_least: 1 })),
+            strangers: Arc::new(strangers),
+            holder: Holder::Users,
+        }
     }
 
     /// The same budget, for the strangers of this address. They wait for each other while they have the part of an address,
@@ -152,7 +156,7 @@ impl Budget {
     /// Bytes of the largest buffer that the holder may have four of: others have a part of them too.
     pub fn largest(&self) -> usize {
         let limited = self.levels().filter(|level| level.limit.is_some());
-        limited.map(|level| level.large.bytes()).min().unwrap_or(usize::MAX) / 4
+        limited.map(|level| level.largest_of(4)).min().unwrap_or(usize::MAX)
     }
 
     /// Whether so many requests of this address wait that another one should be refused: their connections cannot be closed
@@ -174,17 +178,17 @@ impl Budget {
 
     /// Whether a request waits for what the holder has: memory that is not in use should be released.
     pub fn is_short(&self) -> bool {
-        self.levels().any(Part::is_short) || self.others().is_some_and(StrangersPart::is_short)
+        self.levels().any(Part::is_short) || self.of_unknown_address().is_some_and(StrangersPart::is_short)
     }
 
     /// The longest wait of all these requests; zero if none waits.
     pub fn waited(&self) -> Duration {
-        let in_others = self.others().map(StrangersPart::waited);
+        let in_others = self.of_unknown_address().map(StrangersPart::waited);
         self.levels().map(Part::waited).chain(in_others).max().unwrap_or_default()
     }
 
     /// Where requests may wait beside all that a permit is taken of: strangers of any address, if that is not known.
-    fn others(&self) -> Option<&StrangersPart> {
+    fn of_unknown_address(&self) -> Option<&StrangersPart> {
         matches!(self.holder, Holder::Strangers).then_some(&*self.strangers)
     }
 
@@ -207,13 +211,13 @@ impl Budget {
 
 impl StrangersPart {
     fn new(limit: Option<usize>) -> Self {
-        let of_all = Part::new(limit, (STRANGERS_SMALL, LEAST_SMALL));
+        let of_all = Part::new(limit, Small { largest: STRANGERS_SMALL, at_least: LEAST_SMALL });
         Self { of_all, of_addresses: PerClient::default(), waiting: Gauge::default() }
     }
 
     fn of_address(&self, address: ClientNet) -> Arc<Part> {
         let limit = self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR);
-        self.of_addresses.of(address, || Part::new(limit, (STRANGERS_SMALL, 1)))
+        self.of_addresses.of(address, || Part::new(limit, Small { largest: STRANGERS_SMALL, at_least: 1 }))
     }
 
     fn is_short(&self) -> bool {
@@ -411,11 +415,10 @@ mod tests {
         let budget = Budget::new(4 * MIB);
         let [one, other] = [1, 2].map(|last| budget.of_stranger(ClientNet::new([192, 0, 2, last].into())));
         let cell = one.try_take(STRANGERS_SMALL).unwrap();
-        // IMPORTANT: a permit is for all of its buffer.
+        // For all of its bytes.
         assert_eq!(budget.whole.metrics.used.get(), STRANGERS_SMALL as i64);
         assert!(one.try_take(UNIT).is_none());
         let others = other.try_take(STRANGERS_SMALL).unwrap();
-        assert!(budget.try_take(SMALL).is_some(), "users have small ones");
         drop((cell, others));
     }
 

@@ -21,7 +21,7 @@ pub struct Part {
     /// Bytes of the largest small buffer.
     largest_small: usize,
     small: Lane,
-    pub large: Lane,
+    large: Lane,
     queue: Mutex<WaitQueue>,
     /// Of the part of an address: its requests that wait for this part or another one.
     pub waiters: Gauge,
@@ -33,6 +33,15 @@ pub struct Part {
 struct WaitQueue {
     next: u64,
     since: BTreeMap<u64, Instant>,
+}
+
+/// Which buffers are small.
+#[derive(Clone, Copy)]
+pub struct Small {
+    /// Bytes of the largest one.
+    pub largest: usize,
+    /// How many of these have room, however little memory there is.
+    pub at_least: usize,
 }
 
 /// The bytes of a buffer, and those that are taken for it.
@@ -92,13 +101,21 @@ impl Lane {
 }
 
 impl Part {
-    /// `small`: bytes of the largest small buffer, and how many of them have room at least.
-    pub fn new(limit: Option<usize>, (largest_small, least): (usize, usize)) -> Self {
+    /// `limit`: bytes; none if it is unlimited. Where that many small buffers do not fit, it has a little more.
+    pub fn new(limit: Option<usize>, buffers: Small) -> Self {
         let (metrics, bytes) = (BudgetMetrics::default(), limit.unwrap_or(0));
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let small = Lane::new((bytes / SMALL_DIVISOR).max(least * largest_small));
+        let small = Lane::new((bytes / SMALL_DIVISOR).max(buffers.at_least * buffers.largest));
         let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
-        Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Gauge::default(), metrics }
+        Self {
+            limit,
+            largest_small: buffers.largest,
+            small,
+            large,
+            queue: Mutex::default(),
+            waiters: Gauge::default(),
+            metrics,
+        }
     }
 
     /// None without a limit. `more`: also counts it while it waits.
@@ -128,6 +145,13 @@ impl Part {
             return Duration::ZERO;
         }
         self.queue().since.first_key_value().map_or(Duration::ZERO, |(_, since)| since.elapsed())
+    }
+
+    /// Bytes of the largest buffer that so many of have room.
+    pub fn largest_of(&self, many: usize) -> usize {
+        let large = self.large.bytes() / many;
+        // A small one does not get what large ones have.
+        if large > self.largest_small { large } else { self.small.bytes() / many }
     }
 
     pub fn lane(&self, buffer: usize) -> &Lane {

@@ -102,7 +102,7 @@ impl List {
 impl Add {
     fn run(self) -> Result<CommandOutcome> {
         let Self { path, upload, bytes, downloads, expires, with_password, new_password_file, request } = self;
-        let expires = expires.map(|ExpiryArg(end)| end);
+        let expires = expires.map(ExpiryArg::rfc3339);
         let mode = if upload { ShareModeJson::Upload } else { ShareModeJson::Read };
         request.run(async |client, out| {
             let is_locked = with_password || new_password_file.is_some();

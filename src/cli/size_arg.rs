@@ -26,13 +26,13 @@ pub fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
-/// The least `--memory`: with it every buffer that requests take one at a time has room.
-const LEAST_MEMORY: u64 = 16 << 20;
+/// The least `--memory`, in MiB. With less, one small buffer of a stranger may take all that strangers have.
+const LEAST_MEMORY: u64 = 16;
 
 /// As [`parse`], for `--memory`.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
     let bytes = parse(text)?;
-    if bytes < LEAST_MEMORY { Err("give at least 16MiB".to_owned()) } else { Ok(bytes) }
+    if bytes < LEAST_MEMORY << 20 { Err(format!("give at least {LEAST_MEMORY}MiB")) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ impl Add {
                 name: self.name.clone(),
                 path: self.path.as_ref().map(|path| path.text.clone()),
                 rights: Some(rights).filter(|rights| !rights.is_empty()),
-                expires: self.expires.clone().map(|end| end.0),
+                expires: self.expires.map(ExpiryArg::rfc3339),
             };
             let answer = client.text(client.resource_request(Method::POST, path::TOKENS, &[]).json(&asked)).await?;
             let made: TokenJson = client.parse(&answer)?;

@@ -17,6 +17,13 @@ pub enum Callers {
     Admins,
 }
 
+impl Callers {
+    /// Whether who has reached the handler has proved a user, on a drive with users.
+    pub fn need_user(self) -> bool {
+        matches!(self, Self::Users | Self::Admins)
+    }
+}
+
 /// What a route below the link of a share is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareRoute {

@@ -73,6 +73,11 @@ impl Timestamp {
         Self::in_range(i128::from(seconds) * 1_000)
     }
 
+    /// The time so much later.
+    pub fn after(self, length: SignedDuration) -> Result<Self, InvalidTimestamp> {
+        Self::in_range(i128::from(self.0) + length.as_millis())
+    }
+
     /// Errors if the time lies outside of the years that are accepted.
     fn in_range(ms: i128) -> Result<Self, InvalidTimestamp> {
         let ms = i64::try_from(ms).map_err(|_| InvalidTimestamp)?;

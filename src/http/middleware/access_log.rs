@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -145,8 +146,8 @@ async fn is_of_caller(app: &App, status: StatusCode) -> bool {
 
 /// The answer to a request that did not reach its handler. Someone who opens a page without being logged in can do that now.
 fn refuse(problem: Problem, pattern: Option<&str>, request: &Request) -> Response {
-    let is_by_browser = problem.kind() == ProblemKind::Unauthorized && !request.headers().contains_key(AUTHORIZATION);
-    match pattern.filter(|_| is_by_browser) {
+    let may_log_in = problem.kind() == ProblemKind::Unauthorized && !request.headers().contains_key(AUTHORIZATION);
+    match pattern.filter(|_| may_log_in) {
         // The session has ended: that is what was asked for.
         Some(pattern::LOGOUT) => login::redirect_to_start(),
         _ if !request.method().is_safe() => problem.into_response(),
@@ -195,10 +196,11 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
-    if matches!(callers, Callers::Users | Callers::Admins)
-        && let Some(places) = request.extensions().get::<ConnectionPlaces>()
+    // A user, or anybody on a drive without users: from now on the connection has the places of users.
+    if callers.need_user()
+        && let Some(places) = request.extensions().get::<Arc<ConnectionPlaces>>()
     {
-        places.set_of_user();
+        places.set_has_user();
     }
     let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     match requester.as_ref().and_then(Requester::user) {

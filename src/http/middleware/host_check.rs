@@ -115,8 +115,8 @@ fn check_name(text: &str, hosts: &[String]) -> Result<CalledHost> {
 pub fn unknown_host() -> Problem {
     Problem::new(
         ProblemKind::UnknownHost,
-        "The server does not go by this name: use the one that its operator has told you. The operator names a host by \
-         --host; on the machine itself localhost, 127.0.0.1 and [::1] always work.",
+        "The server has no such name. Use one that its operator has given it (--host); on its own machine use localhost, \
+         127.0.0.1 or [::1]. An address, and any name by --host *, are for a drive with users.",
     )
 }
 

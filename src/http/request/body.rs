@@ -111,7 +111,7 @@ pub async fn json_within<T: DeserializeOwned>(
     body: Body,
     limit: u64,
 ) -> Result<T> {
-    let length = length(headers, (limit, JSON))?;
+    let length = check_head(headers, limit, JSON)?;
     let _permit = memory::take(memory, length as usize).await?;
     from_json(&whole(headers, body, limit).await?)
 }
@@ -119,7 +119,7 @@ pub async fn json_within<T: DeserializeOwned>(
 /// As [`json_within`], with no permit: of what anybody may send, and users must not wait for. So each connection may have
 /// `limit` bytes more than its buffers.
 pub async fn json_of_login<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T> {
-    length(headers, (limit, JSON))?;
+    check_head(headers, limit, JSON)?;
     from_json(&whole(headers, body, limit).await?)
 }
 
@@ -151,13 +151,13 @@ pub async fn form_of_login(headers: &HeaderMap, body: Body, limit: u64) -> Resul
     if !headers.contains_key(ORIGIN) {
         return Err(Problem::new(ProblemKind::ForeignOrigin, "Only the page of this very server may send this form."));
     }
-    length(headers, (limit, "application/x-www-form-urlencoded"))?;
+    check_head(headers, limit, "application/x-www-form-urlencoded")?;
     let text = whole(headers, body, limit).await?;
     Ok(form_urlencoded::parse(&text).into_owned().collect())
 }
 
-/// Bytes that a body of this type has, at most: as it says, or so many as are allowed.
-fn length(headers: &HeaderMap, (limit, kind): (u64, &'static str)) -> Result<u64> {
+/// Refuses a body of another type, and one that says it has more bytes than the limit. Returns how many bytes it has, at most.
+fn check_head(headers: &HeaderMap, limit: u64, kind: &'static str) -> Result<u64> {
     let essence = single_header(headers, &CONTENT_TYPE)?.and_then(|t| media_type::essence(t.trim()));
     if !essence.is_some_and(|essence| essence.eq_ignore_ascii_case(kind)) {
         return Err(Problem::new(ProblemKind::MediaType, format!("Send the body as Content-Type: {kind}.")));

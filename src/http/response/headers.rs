@@ -31,9 +31,9 @@ pub fn content(entry: &FileEntry, modified: HttpDate, name: &str, download: bool
     headers.insert(CONTENT_TYPE, value(mime.clone())?);
     headers.insert(REPR_DIGEST, value(digest::format(&entry.attributes.digest))?);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    let opened = Opened::of(mime);
-    headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || opened == Opened::Saved))?);
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(opened.policy()));
+    let in_browser = InBrowser::of(mime);
+    headers.insert(CONTENT_DISPOSITION, value(disposition(name, download || in_browser == InBrowser::Saved))?);
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(in_browser.policy()));
     Ok(headers)
 }
 
@@ -43,21 +43,21 @@ pub fn value(text: String) -> Result<HeaderValue> {
 
 /// What a browser does with a file that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opened {
+enum InBrowser {
     Saved,
     Shown,
     Played,
 }
 
-impl Opened {
-    /// Shown are pictures except SVG, PDF and plain text; audio and video are played.
+impl InBrowser {
+    /// Pictures, but no SVG, are shown, and PDF and plain text. Audio and video are played.
     fn of(mime: &str) -> Self {
         // Older versions accepted types that a browser could parse as several types, and it would use the last one.
         let essence = media_type::essence(mime).unwrap_or_default().to_ascii_lowercase();
         match essence.split_once('/') {
             Some(("image", subtype)) if !subtype.contains("svg") && !subtype.contains("xml") => Self::Shown,
             Some(("audio" | "video", subtype)) if !subtype.contains("xml") => Self::Played,
-            _ if matches!(essence.as_str(), "application/pdf" | "text/plain") => Self::Shown,
+            Some(("application", "pdf") | ("text", "plain")) => Self::Shown,
             _ => Self::Saved,
         }
     }
@@ -105,7 +105,7 @@ mod tests {
         for shown in
             ["image/png", "IMAGE/JPEG", "application/pdf", "text/plain; charset=utf-8", "audio/ogg", "video/mp4"]
         {
-            assert_ne!(Opened::of(shown), Opened::Saved, "{shown}");
+            assert_ne!(InBrowser::of(shown), InBrowser::Saved, "{shown}");
         }
         for sent in [
             "image/svg+xml",
@@ -123,7 +123,7 @@ mod tests {
             "image",
             "",
         ] {
-            assert_eq!(Opened::of(sent), Opened::Saved, "{sent}");
+            assert_eq!(InBrowser::of(sent), InBrowser::Saved, "{sent}");
         }
     }
 
@@ -131,12 +131,12 @@ mod tests {
     fn only_what_is_played_has_the_origin_of_the_server() {
         for mime in ["audio/ogg", "VIDEO/mp4", "video/mp4; codecs=x"] {
             assert!(
-                Opened::of(mime).policy().contains("allow-same-origin; default-src 'none'; media-src 'self'"),
+                InBrowser::of(mime).policy().contains("allow-same-origin; default-src 'none'; media-src 'self'"),
                 "{mime}"
             );
         }
         for mime in ["image/png", "text/html", "application/pdf", "audio", "", "audio/ogg;, text/html", "video/x+xml"] {
-            assert_eq!(Opened::of(mime).policy(), "sandbox; default-src 'none'", "{mime}");
+            assert_eq!(InBrowser::of(mime).policy(), "sandbox; default-src 'none'", "{mime}");
         }
     }
 

@@ -138,11 +138,14 @@ pub mod tests {
 
     #[test]
     fn memory_has_room_for_four_pages() {
-        let memory = Budget::new(256 << 20);
-        for memory in [memory.of_stranger(ClientNet::NONE), memory.of_strangers(), memory] {
-            let page = bytes(&memory, 100_000);
-            let permits = [(); 4].map(|()| memory.try_take(page));
-            assert!((LEAST..=PAGE).contains(&page) && permits.iter().all(Option::is_some), "{page}");
+        for mib in [4, 8, 16, 32, 64, 256] {
+            let memory = Budget::new(mib << 20);
+            for memory in [memory.of_stranger(ClientNet::NONE), memory.of_strangers(), memory] {
+                let page = bytes(&memory, 100_000);
+                let permits = [(); 4].map(|()| memory.try_take(page));
+                assert!(permits.iter().all(Option::is_some), "{page} of {mib} MiB");
+                assert!(page > 2 * LEAST, "of {mib} MiB");
+            }
         }
     }
 

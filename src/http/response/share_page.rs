@@ -21,8 +21,8 @@ pub const TITLE: &str = "Shared files";
 const ENTRIES: usize = 200;
 /// Bytes of a page, at most: if its path is long it has fewer entries.
 const PAGE: usize = 640 << 10;
-/// Bytes of it without the lines of the entries, at most.
-const AROUND: usize = 64 << 10;
+/// Bytes of it without the lines of the entries and without its path, at most: most are of the cursor and the style.
+const AROUND: usize = 12 << 10;
 /// Bytes of a line without its texts, at most.
 const LINE: usize = 100;
 /// Bytes of a byte that is percent-encoded.
@@ -32,12 +32,17 @@ const ESCAPED: usize = 6;
 
 /// How many entries of a directory a page has, at most, with this memory.
 pub fn entries(path: &DrivePath, memory: &Budget) -> usize {
-    (page_bytes(memory).saturating_sub(AROUND) / line_bytes(path)).clamp(1, ENTRIES)
+    (page_bytes(memory).saturating_sub(around_bytes(path)) / line_bytes(path)).clamp(1, ENTRIES)
 }
 
 /// Bytes of a page, at most: three have room.
 fn page_bytes(memory: &Budget) -> usize {
     PAGE.min(memory.largest() / 2)
+}
+
+/// Bytes of a page without the lines of the entries, at most.
+fn around_bytes(path: &DrivePath) -> usize {
+    AROUND + ESCAPED * path.last().len() + 2 * ENCODED * path.as_str().len()
 }
 
 /// Bytes of the line of an entry of a directory, at most.
@@ -60,7 +65,7 @@ pub fn listing(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>, mut 
 /// What stands on the page.
 fn lines(path: &DrivePath, nodes: &[NodeRef<'_>], next: Option<&str>) -> String {
     // It does not grow, which would copy it.
-    let mut body = String::with_capacity(AROUND + nodes.len() * line_bytes(path));
+    let mut body = String::with_capacity(around_bytes(path) + nodes.len() * line_bytes(path));
     let title = escaped(if path.is_root() { TITLE } else { path.last() });
     let _ = write!(body, "<h1>{title}</h1>\n<ul>\n");
     if let Some((parent, _)) = path.split() {
@@ -131,6 +136,7 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_net::ClientNet;
     use crate::drive::Node;
     use crate::http::response::json::tests::file;
     use crate::schema::path::PATH_BYTES;
@@ -142,12 +148,17 @@ mod tests {
             let path = DrivePath::parse(&["/", &vec![name.as_str(); depth].join("/")].concat()).unwrap();
             assert!(path.as_str().len() < PATH_BYTES);
             let at = [path.before_slash(), "/", &name].concat();
-            let nodes: Vec<Node> = (0..entries(&path, &Budget::unlimited())).map(|_| file(&at, "text/plain")).collect();
-            let nodes: Vec<NodeRef<'_>> = nodes.iter().map(Into::into).collect();
-            let body = lines(&path, &nodes, Some(&"x".repeat(4 << 10)));
-            let page = html::document(TITLE, &body);
-            for bytes in [body.capacity(), page.capacity()] {
-                assert!(bytes <= PAGE, "{bytes} for {} lines of {at:?}", nodes.len());
+            for memory in [Budget::unlimited(), Budget::new(64 << 20), Budget::new(16 << 20)] {
+                let memory = memory.of_stranger(ClientNet::NONE);
+                let nodes: Vec<Node> = (0..entries(&path, &memory)).map(|_| file(&at, "text/plain")).collect();
+                let nodes: Vec<NodeRef<'_>> = nodes.iter().map(Into::into).collect();
+                let body = lines(&path, &nodes, Some(&"x".repeat(4 << 10)));
+                let page = html::document(TITLE, &body);
+                // One entry is on the page, however long it is.
+                let most = page_bytes(&memory).max(around_bytes(&path) + line_bytes(&path));
+                for bytes in [body.capacity(), page.capacity()] {
+                    assert!(bytes <= most, "{bytes} of {most} for {} lines of {at:?}", nodes.len());
+                }
             }
         }
     }

@@ -68,6 +68,8 @@ const ABORT: Duration = Duration::from_secs(1);
 /// How often the loop wakes up while there are connections. Whoever sets a timer that ends before all others wakes the
 /// thread that waits for events, which takes longer than a small read. With this timer, time-outs of requests end later.
 const TICK: Duration = Duration::from_millis(250);
+/// What clients of HTTP/2 may make the server keep is the memory of requests divided by this.
+const PLACES_DIVISOR: usize = 4;
 /// Sockets that may wait at a time for their clients to read a final response. They do not count towards
 /// [`Limits::connections`](crate::http::Limits). Beyond this number the socket is closed right after the response.
 const FINAL_RESPONSES: usize = 32;
@@ -85,9 +87,9 @@ pub async fn serve<F, A: App>(
 where
     F: Future<Output = ()> + Send,
 {
-    let places = memory.bytes() / 4 / http2::STREAM_BYTES;
+    let places = memory.bytes() / PLACES_DIVISOR / http2::STREAM_BYTES;
     let server = Arc::new(ConnectionServer {
-        // The first request of a connection needs none.
+        // A request that runs alone needs none.
         places: Places::new(places, http2::STREAMS as usize - 1),
         limits,
         proxies,
@@ -143,8 +145,8 @@ struct ConnectionServer {
     memory: Budget,
     responses: FinalResponses,
     tls: Option<Arc<Tls>>,
-    /// For the requests of all HTTP/2 connections: what their clients may make the server keep is a quarter of the memory for
-    /// requests at most. The first request of a connection needs none.
+    /// Places for requests of HTTP/2: what their clients may make the server keep is a quarter of the memory for requests at
+    /// most.
     places: Arc<Places>,
 }
 
@@ -166,7 +168,7 @@ impl ConnectionServer {
         self.metrics.open.inc();
         let is_proxy = self.proxies.iter().any(|proxy| proxy.contains(from));
         let address = Some(ClientNet::new(from)).filter(|_| !is_proxy);
-        let timeouts = Timeouts::new(self.limits, &self.memory, self.places.of(address), address);
+        let timeouts = Timeouts::new(self.limits, &self.memory, self.places.for_connection(address), address);
         if let Some(why) = self.serve(stream, (Arc::new(slot), timeouts), app, ended).await {
             self.metrics.closed(why);
         }

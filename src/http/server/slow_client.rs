@@ -1,7 +1,7 @@
 //! Which clients are too slow, for a body that they send or a response that they read: no byte for a while, or too few
 //! bytes in all.
 //!
-//! While other requests wait for memory, a stall may last 5 seconds only, and the required rate doubles with each second
+//! While other requests wait for memory, or find no place over HTTP/2, a stall may last 5 seconds only, and the required rate doubles with each second
 //! of their wait. So the slowest clients are cut first, and no more of them than necessary.
 
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::http::options::Limits;
 /// Bytes of a body that a client must send each second, or bytes of a response that it must read, on average after
 /// [`Limits::body_grace`](crate::http::Limits).
 pub const MIN_RATE: u64 = 1024;
-/// How long a client may stall while others wait for memory, or for a connection.
+/// How long a client may stall while others wait for memory, a connection or a place of HTTP/2.
 pub const SHORT_STALL: Duration = Duration::from_secs(5);
 /// How many times the required rate doubles at most while others wait for memory: to 64 KiB a second, which a client with
 /// a slow link can still send.
@@ -36,7 +36,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Timeouts {
     pub limits: Limits,
     /// For its connection, if that becomes one of HTTP/2.
-    pub places: ConnectionPlaces,
+    pub places: Arc<ConnectionPlaces>,
     budgets: Arc<Budgets>,
 }
 
@@ -50,7 +50,7 @@ struct Budgets {
 
 impl Timeouts {
     /// Those of a connection. `address`: of a proxy none, its clients have many.
-    pub fn new(limits: Limits, memory: &Budget, places: ConnectionPlaces, address: Option<ClientNet>) -> Self {
+    pub fn new(limits: Limits, memory: &Budget, places: Arc<ConnectionPlaces>, address: Option<ClientNet>) -> Self {
         let of_strangers = address.map_or_else(|| memory.of_strangers(), |address| memory.of_stranger(address));
         Self { limits, places, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }) }
     }
@@ -58,7 +58,7 @@ impl Timeouts {
     /// Those of tests: nobody waits.
     #[cfg(test)]
     pub fn for_tests() -> Self {
-        let places = super::places::Places::new(1, 1).of(None);
+        let places = super::places::Places::new(1, 1).for_connection(None);
         Self::new(Limits::default(), &Budget::unlimited(), places, None)
     }
 
@@ -70,7 +70,7 @@ impl Timeouts {
 
     /// As [`others_wait`](Self::others_wait), of a request of HTTP/2: if it has a place, also for those that find none.
     pub fn others_wait_for_stream(&self, is_by_link: bool, stream: &RunningStream) -> Option<Duration> {
-        self.others_wait(is_by_link).max(stream.short_for())
+        self.others_wait(is_by_link).max(stream.wanted_for())
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         let mut waiting = Box::pin(strangers.take(1 << 20));
         assert!((&mut waiting).now_or_never().is_none());
         let hurries = |address, path| {
-            let timeouts = Timeouts::new(Limits::default(), &memory, Places::new(1, 1).of(None), address);
+            let timeouts = Timeouts::new(Limits::default(), &memory, Places::new(1, 1).for_connection(None), address);
             timeouts.others_wait(is_by_link(path)).is_some()
         };
         for (path, is_stranger) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {

@@ -67,9 +67,9 @@ impl Streams {
         // IMPORTANT: the table stays locked while the slot changes. Otherwise the slot could get the states of two streams
         // in the wrong order, and a connection could be evicted while a request is executed.
         let mut table = self.lock();
-        let is_first = table.running.is_empty();
-        let place = if is_first { None } else { Some(places.try_take()?) };
-        let begun = if is_first { self.slot.start_request() } else { self.slot.set_body_stalled(false) };
+        let is_alone = table.running.is_empty();
+        let place = if is_alone { None } else { Some(places.try_take()?) };
+        let begun = if is_alone { self.slot.start_request() } else { self.slot.set_body_stalled(false) };
         if !begun {
             return None;
         }
@@ -132,9 +132,9 @@ impl RunningStream {
         self.change(|waits| waits.response = stalled)
     }
 
-    /// How long others have found no place that could have had its one: [`Place::short_for`].
-    pub fn short_for(&self) -> Option<Duration> {
-        self.place.as_ref().and_then(Place::short_for)
+    /// How long others have been refused who could have had the place of this request: [`Place::wanted_for`].
+    pub fn wanted_for(&self) -> Option<Duration> {
+        self.place.as_ref().and_then(Place::wanted_for)
     }
 
     /// Counts it as by the link of a share.
@@ -194,7 +194,7 @@ mod tests {
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {
-        streams.start(&Places::new(9, 9).of(None))
+        streams.start(&Places::new(9, 9).for_connection(None))
     }
 
     /// As the connection does after its last request: it polls twice.

@@ -63,7 +63,7 @@ impl World {
         Self::of(TestApp::new().await).await
     }
 
-    /// In an empty drive.
+    /// `app`: of an empty drive.
     pub async fn of(app: TestApp) -> Self {
         app.files(&["/v1/fs/d/f", "/v1/fs/d/c/g", "/v1/fs/h/f"]).await;
         app.auth.make_first_user(new_user(ADMIN)).await.unwrap();
