@@ -8,7 +8,7 @@ It starts `rowdrive serve` on loopback and sends requests with wrk. Each result 
 
 `costs` compares a drive without users, and two with a user who may read and write everything by a grant, and whose
 requests send a token on one of them, and a password on the other: requests per second of stat, list, upload and time
-page, in turns, in another order in each round, and each when no server works any more. `guesses` sends wrong
+page, in turns, in a random order in each round, and each when no server works any more. `guesses` sends wrong
 passwords of many names from one address, while a user works from the same one, with a password and with a token: his
 latencies, beside those of a quiet time.
 """
@@ -25,6 +25,7 @@ import signal
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -116,8 +117,7 @@ class Server:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 
-    def worked(self):
-        """Seconds of CPU time."""
+    def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -128,14 +128,15 @@ class Server:
 
 def settle(servers):
     """Waits until no server works: each merges tables for a while after uploads, and the next load would pay for it."""
-    worked = lambda: [server.worked() for server in servers]
-    before, late = worked(), time.monotonic() + 30
-    while time.monotonic() < late:
+    used = lambda: [server.cpu_seconds() for server in servers]
+    before, deadline = used(), time.monotonic() + 30
+    while time.monotonic() < deadline:
         time.sleep(0.5)
-        now = worked()
+        now = used()
         if all(after - earlier < 0.02 for after, earlier in zip(now, before)):
             return
         before = now
+    print("a server works on after 30 s", file=sys.stderr)
 
 
 def costs(folder, args):
