@@ -3,8 +3,8 @@
 //!
 //! Nobody without a password keeps others waiting:
 //!
-//! - The memory is a lane of its own. It is taken from that of requests for good, with the first password: so a drive
-//!   without users has all of it for uploads.
+//! - The memory is a lane of its own. It is taken from that of requests for good: with the start if the drive has users,
+//!   or else with the first password. So a drive without users has all of it for uploads, and no upload holds up a login.
 //! - Passwords of unknown senders wait in a line of their own, of which only the first waits for a turn. The users of
 //!   the drive come next, however many of the others wait.
 //! - The queue has room for users that no unknown sender can take, and each address and each user has a bound.
@@ -82,7 +82,7 @@ struct Inner {
     /// The first unknown sender of the line has it while he waits for a turn.
     first_unknown: Semaphore,
     memory: Budget,
-    /// Of the memory, once a password was hashed.
+    /// Of the memory, once it is taken.
     lane: OnceCell<Permit>,
     /// Passwords that wait, and those that have their turn.
     all: Arc<Semaphore>,
@@ -106,6 +106,11 @@ impl HashQueue {
         let [turns, all, of_unknown] = [at_a_time, QUEUED, OF_UNKNOWN].map(|n| Arc::new(Semaphore::new(n)));
         let (first_unknown, lane, of_senders) = (Semaphore::new(1), OnceCell::new(), Mutex::default());
         Self(Arc::new(Inner { turns, first_unknown, memory, lane, all, of_unknown, of_senders }))
+    }
+
+    /// Takes the memory for passwords, for good. Before there are requests: they may hold it for hours.
+    pub async fn take_lane(&self) {
+        self.0.take_lane().await;
     }
 
     /// Puts a password at the end of the queue.
@@ -132,7 +137,7 @@ fn lane(memory: &Budget) -> usize {
 }
 
 impl Inner {
-    /// Waits for a turn, and for the memory if no password was hashed before.
+    /// Waits for a turn, and for the memory if it is not taken yet.
     async fn turn(&self, of: PasswordOf) -> Result<OwnedSemaphorePermit> {
         let failed = |error: tokio::sync::AcquireError| QueueError::Failed(error.to_string());
         let _first = match of {
@@ -140,8 +145,12 @@ impl Inner {
             PasswordOf::User(_) => None,
         };
         let turn = self.turns.clone().acquire_owned().await.map_err(failed)?;
-        self.lane.get_or_init(|| self.memory.take(lane(&self.memory))).await;
+        self.take_lane().await;
         Ok(turn)
+    }
+
+    async fn take_lane(&self) {
+        self.lane.get_or_init(|| self.memory.take(lane(&self.memory))).await;
     }
 }
 
@@ -197,7 +206,7 @@ mod tests {
         PasswordOf::User(sender(name).name)
     }
 
-    /// The lane is taken with the first password, and a hash waits for nothing else.
+    /// The lane is taken with the first password or before, and a hash waits for nothing else.
     #[tokio::test(start_paused = true)]
     async fn passwords_have_a_lane_of_their_own() {
         for (bytes, at_a_time) in [(HASH_BYTES / 4, 1), (4 * HASH_BYTES, 1), (8 * HASH_BYTES, 2), (64 * HASH_BYTES, 2)]
@@ -215,6 +224,12 @@ mod tests {
             assert_eq!(queue.enter(user(1)).unwrap().run(|| 1).await, Ok(1), "uploads do not hold up a login");
             drop(rest);
         }
+        let memory = Budget::new(8 * HASH_BYTES);
+        let queue = HashQueue::new(memory.clone());
+        queue.take_lane().await;
+        let _rest = memory.try_take(4 * HASH_BYTES).unwrap();
+        assert!(memory.try_take(1 << 20).is_none());
+        assert_eq!(queue.enter(unknown(1)).unwrap().run(|| 1).await, Ok(1), "it was taken before");
     }
 
     #[tokio::test]

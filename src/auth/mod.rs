@@ -118,6 +118,14 @@ impl Auth {
         Self { verifier: Verifier::new(memory), ..self }
     }
 
+    /// Takes the memory for passwords, for good, if there is a user. Before the first request: uploads may hold it for hours.
+    pub async fn take_password_memory(&self) {
+        // What cannot be read has users.
+        if self.has_users().await.unwrap_or(true) {
+            self.verifier.take_lane().await;
+        }
+    }
+
     /// The same users through another handle of their store: tests watch through it what this one does.
     pub fn with_tables(&self, tables: Tables) -> Self {
         Self { tables, ..self.clone() }

@@ -54,6 +54,11 @@ impl Verifier {
         }))
     }
 
+    /// Takes the memory that hashing needs, for good.
+    pub async fn take_lane(&self) {
+        self.0.queue.take_lane().await;
+    }
+
     /// The keyed hash of a name, a password and an address exactly as they were sent.
     pub fn login_digest(&self, name: &str, password: &str, address: IpAddr) -> HashResult<LoginDigest> {
         Ok(self.0.remembered.login_digest(name, password, address)?)

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client_net::{ClientNet, PerClient};
-use part::{Counted, Part, Size, Small, UNIT};
+use part::{Counted, Part, Size, UNIT};
 
 /// A buffer of at most this many bytes is small.
 const SMALL: usize = 64 << 10;
@@ -29,9 +29,6 @@ const ADDRESS_DIVISOR: usize = 4;
 /// In the parts of strangers, a buffer of at most this many bytes is small: what has become large has had a small one before,
 /// and must not wait for those that are where it was.
 pub const STRANGERS_SMALL: usize = 256 << 10;
-/// Small buffers that all strangers have room for at least: with little memory, one address that has one of them leaves one
-/// to others.
-const LEAST_SMALL: usize = 2;
 /// Requests of the strangers of one address that wait.
 const WAITING_OF_ADDRESS: i64 = 64;
 /// How long a request waits for memory before it is refused.
@@ -90,11 +87,7 @@ impl Budget {
 
     fn with_limit(bytes: Option<usize>) -> Self {
         let strangers = StrangersPart::new(bytes.map(|bytes| bytes / STRANGERS_DIVISOR));
-        Self {
-            whole: Arc::new(Part::new(bytes, Small { largest: SMALL, at_least: 1 })),
-            strangers: Arc::new(strangers),
-            holder: Holder::Users,
-        }
+        Self { whole: Arc::new(Part::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }
     }
 
     /// The same budget, for the strangers of this address. They wait for each other while they have the part of an address,
@@ -211,13 +204,13 @@ impl Budget {
 
 impl StrangersPart {
     fn new(limit: Option<usize>) -> Self {
-        let of_all = Part::new(limit, Small { largest: STRANGERS_SMALL, at_least: LEAST_SMALL });
+        let of_all = Part::new(limit, STRANGERS_SMALL);
         Self { of_all, of_addresses: PerClient::default(), waiting: Gauge::default() }
     }
 
     fn of_address(&self, address: ClientNet) -> Arc<Part> {
         let limit = self.of_all.limit.map(|bytes| bytes / ADDRESS_DIVISOR);
-        self.of_addresses.of(address, || Part::new(limit, Small { largest: STRANGERS_SMALL, at_least: 1 }))
+        self.of_addresses.of(address, || Part::new(limit, STRANGERS_SMALL))
     }
 
     fn is_short(&self) -> bool {
@@ -410,16 +403,21 @@ mod tests {
         drop(cell);
     }
 
+    /// With the least memory that a server takes.
     #[test]
-    fn with_little_memory_one_address_leaves_a_small_buffer_to_others() {
-        let budget = Budget::new(4 * MIB);
-        let [one, other] = [1, 2].map(|last| budget.of_stranger(ClientNet::new([192, 0, 2, last].into())));
-        let cell = one.try_take(STRANGERS_SMALL).unwrap();
-        // For all of its bytes.
-        assert_eq!(budget.whole.metrics.used.get(), STRANGERS_SMALL as i64);
-        assert!(one.try_take(UNIT).is_none());
-        let others = other.try_take(STRANGERS_SMALL).unwrap();
-        drop((cell, others));
+    fn with_little_memory_strangers_have_a_quarter_and_one_address_leaves_some_to_others() {
+        let budget = Budget::new(8 * MIB);
+        let used = || budget.whole.metrics.used.get() as usize;
+        let all_of = |address: u8| {
+            let stranger = budget.of_stranger(ClientNet::new([192, 0, 2, address].into()));
+            let small = std::iter::from_fn(|| stranger.try_take(STRANGERS_SMALL)).collect::<Vec<_>>();
+            let large = std::iter::from_fn(|| stranger.try_take(STRANGERS_SMALL + 1)).collect::<Vec<_>>();
+            [small, large]
+        };
+        let one = all_of(1);
+        assert_eq!((one.each_ref().map(Vec::len), used()), ([1, 1], MIB / 2), "a quarter of a quarter");
+        let others: Vec<_> = (2..9).map(all_of).collect();
+        assert_eq!((others[0][0].len(), used()), (1, 2 * MIB));
     }
 
     #[tokio::test]

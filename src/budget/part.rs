@@ -35,15 +35,6 @@ struct WaitQueue {
     since: BTreeMap<u64, Instant>,
 }
 
-/// Which buffers are small.
-#[derive(Clone, Copy)]
-pub struct Small {
-    /// Bytes of the largest one.
-    pub largest: usize,
-    /// How many of these have room, however little memory there is.
-    pub at_least: usize,
-}
-
 /// The bytes of a buffer, and those that are taken for it.
 #[derive(Clone, Copy)]
 pub struct Size {
@@ -101,21 +92,14 @@ impl Lane {
 }
 
 impl Part {
-    /// `limit`: bytes; none if it is unlimited. Where that many small buffers do not fit, it has a little more.
-    pub fn new(limit: Option<usize>, buffers: Small) -> Self {
+    /// `limit`: bytes; none if it is unlimited. IMPORTANT: both lanes have room for the largest small buffer, or a permit would
+    /// be for less than its buffer; where they do not fit, the part has more than its limit.
+    pub fn new(limit: Option<usize>, largest_small: usize) -> Self {
         let (metrics, bytes) = (BudgetMetrics::default(), limit.unwrap_or(0));
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let small = Lane::new((bytes / SMALL_DIVISOR).max(buffers.at_least * buffers.largest));
-        let large = Lane::new(bytes - bytes / SMALL_DIVISOR);
-        Self {
-            limit,
-            largest_small: buffers.largest,
-            small,
-            large,
-            queue: Mutex::default(),
-            waiters: Gauge::default(),
-            metrics,
-        }
+        let small = Lane::new((bytes / SMALL_DIVISOR).max(largest_small));
+        let large = Lane::new(bytes.saturating_sub(small.bytes()).max(largest_small));
+        Self { limit, largest_small, small, large, queue: Mutex::default(), waiters: Gauge::default(), metrics }
     }
 
     /// None without a limit. `more`: also counts it while it waits.

@@ -33,7 +33,7 @@ pub struct CheckArgs {
     /// Print one JSON object: `findings` and `summary`.
     #[arg(long)]
     json: bool,
-    /// Memory for caches and write buffers, as in 512MiB or 4GiB; at least 16MiB.
+    /// Memory for caches and write buffers, as in 512MiB or 4GiB; at least 32MiB.
     #[arg(long, value_name = "BYTES", value_parser = size_arg::parse_memory, default_value = "256MiB")]
     memory: u64,
 }

@@ -26,8 +26,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
-/// The least `--memory`, in MiB. With less, one small buffer of a stranger may take all that strangers have.
-const LEAST_MEMORY: u64 = 16;
+/// The least `--memory`, in MiB. With it the lanes of users and of strangers have room for more than one buffer each.
+const LEAST_MEMORY: u64 = 32;
 
 /// As [`parse`], for `--memory`.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
@@ -55,8 +55,8 @@ mod tests {
         for bad in ["", "GiB", "1.5GiB", "-1", "1Gi", "1 GiB ", "99999999999TiB", "1e3"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        assert_eq!(parse_memory("16MiB"), Ok(16 << 20));
-        for bad in ["16MB", "0", "much"] {
+        assert_eq!(parse_memory("32MiB"), Ok(32 << 20));
+        for bad in ["32MB", "0", "much"] {
             assert!(parse_memory(bad).is_err(), "{bad}");
         }
     }

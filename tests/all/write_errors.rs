@@ -148,7 +148,7 @@ fn serve_with_few_inodes(data: &Path) -> Server {
     let mount = r#"mount -t tmpfs -o size=512m,nr_inodes=120 tmpfs "$0" && exec "$@""#;
     command.args(["--mount", "sh", "-c", mount]).arg(data);
     command.arg(env!("CARGO_BIN_EXE_rowdrive")).arg("serve").arg("--data").arg(data);
-    command.args(["--listen", "127.0.0.1:0", "--memory", "16MiB"]);
+    command.args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
     Server::wait_for(command, data)
 }
 
@@ -194,7 +194,7 @@ async fn idle_connections_leave_file_descriptors_for_writes() {
     let data = scratch.path().join("data");
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -n 256 && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--data"]);
-    command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "16MiB"]);
+    command.arg(&data).args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]);
     let (server, client) = (Server::wait_for(command, &data), Client::new());
     // Its connection is opened before the others.
     assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 10]).await.0, StatusCode::CREATED);

@@ -73,7 +73,7 @@ pub struct Backup {
     /// Read every byte of the backup, and compare it with its digest.
     #[arg(long)]
     verify: bool,
-    /// Memory for caches and write buffers, as in 512MiB or 4GiB; at least 16MiB.
+    /// Memory for caches and write buffers, as in 512MiB or 4GiB; at least 32MiB.
     #[arg(long, value_name = "BYTES", value_parser = size_arg::parse_memory, default_value = "256MiB")]
     memory: u64,
 }

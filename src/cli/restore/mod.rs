@@ -41,7 +41,7 @@ pub struct Restore {
     /// Go on if files of the backup are damaged; each of them is named.
     #[arg(long)]
     damaged: bool,
-    /// Memory for caches and write buffers, as in 512MiB or 4GiB; at least 16MiB.
+    /// Memory for caches and write buffers, as in 512MiB or 4GiB; at least 32MiB.
     #[arg(long, value_name = "BYTES", value_parser = size_arg::parse_memory, default_value = "256MiB")]
     memory: u64,
 }

@@ -57,7 +57,7 @@ pub struct Serve {
     /// Let users send passwords and files from other machines without TLS: everyone on the way can read them.
     #[arg(long, env = "ROWDRIVE_INSECURE_HTTP")]
     insecure_http: bool,
-    /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB; at least 16MiB.
+    /// Memory for caches, write buffers and the buffers of requests, as in 512MiB or 4GiB; at least 32MiB.
     #[arg(long, value_name = "BYTES", env = "ROWDRIVE_MEMORY", value_parser = size_arg::parse_memory, default_value = "1GiB")]
     memory: u64,
     /// Another host name of this server, or * for any on a drive with users; may be given several times, or several with

@@ -109,6 +109,7 @@ async fn open(data: &Path, memory: usize, lock_timeout: Duration) -> Result<Open
     let drive = Drive::open_with(tables.clone(), &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
+    auth.take_password_memory().await;
     let first_user = first_user_secret(&data.join(FIRST_USER_SECRET), &auth).await;
     Ok(Opened { rocks, drive, auth, first_user })
 }
@@ -196,6 +197,7 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     let drive = Drive::open_read_only(tables.clone(), &data.join("content"), settings);
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
     let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
+    auth.take_password_memory().await;
     // Nothing is changed in the folder, so no user is made.
     Ok(Opened { rocks, drive, auth, first_user: Some(FirstUserSecret::unknown()) })
 }

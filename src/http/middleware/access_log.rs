@@ -196,11 +196,11 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
-    // A user, or anybody on a drive without users: from now on the connection has the places of users.
+    // A user, or anybody on a drive without users: the next requests of the connection have places of users.
     if callers.need_user()
         && let Some(places) = request.extensions().get::<Arc<ConnectionPlaces>>()
     {
-        places.set_has_user();
+        places.user_proved();
     }
     let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     match requester.as_ref().and_then(Requester::user) {

@@ -138,7 +138,7 @@ pub mod tests {
 
     #[test]
     fn memory_has_room_for_four_pages() {
-        for mib in [4, 8, 16, 32, 64, 256] {
+        for mib in [8, 16, 32, 64, 256] {
             let memory = Budget::new(mib << 20);
             for memory in [memory.of_stranger(ClientNet::NONE), memory.of_strangers(), memory] {
                 let page = bytes(&memory, 100_000);

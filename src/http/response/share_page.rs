@@ -148,7 +148,7 @@ mod tests {
             let path = DrivePath::parse(&["/", &vec![name.as_str(); depth].join("/")].concat()).unwrap();
             assert!(path.as_str().len() < PATH_BYTES);
             let at = [path.before_slash(), "/", &name].concat();
-            for memory in [Budget::unlimited(), Budget::new(64 << 20), Budget::new(16 << 20)] {
+            for memory in [Budget::unlimited(), Budget::new(16 << 20), Budget::new(8 << 20)] {
                 let memory = memory.of_stranger(ClientNet::NONE);
                 let nodes: Vec<Node> = (0..entries(&path, &memory)).map(|_| file(&at, "text/plain")).collect();
                 let nodes: Vec<NodeRef<'_>> = nodes.iter().map(Into::into).collect();

@@ -1,11 +1,10 @@
 //! Places for the requests of HTTP/2 connections: what their clients may make the server keep is bounded by them. A request
 //! that runs alone on its connection needs none.
 //!
-//! Half of the places are for connections on which a user has proved himself, the other half for all others. In each half
+//! Half of the places are for connections on which a user has proved himself lately, the other half for all others. In each half
 //! an address has a part, so that no client takes all. When a request is refused for want of a place, the clients whose
 //! requests have places of that half must hurry for a while.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +15,9 @@ use crate::client_net::{ClientNet, PerClient};
 
 /// An address has the places of a half divided by this, but always as many as one connection may use.
 const ADDRESS_DIVISOR: usize = 4;
+/// So long after a user has proved himself, a connection has places of users. Each request of his proves it again, and who is
+/// no user any more has them no longer.
+const PROOF_LASTS: Duration = Duration::from_secs(60);
 /// So long after a request was refused, others hurry.
 const SHORT_AFTER: Duration = Duration::from_secs(5);
 
@@ -48,10 +50,10 @@ struct Shortage {
 
 /// The places of a connection.
 pub struct ConnectionPlaces {
-    before_proof: AddressPlaces,
+    of_stranger: AddressPlaces,
     /// None of a proxy: what it sends on is of strangers too.
     of_user: Option<AddressPlaces>,
-    has_user: AtomicBool,
+    proved: Mutex<Option<Instant>>,
 }
 
 /// The places of an address in one half.
@@ -77,9 +79,9 @@ impl Places {
 
     /// Those of a new connection. `address`: of a proxy none.
     pub fn for_connection(&self, address: Option<ClientNet>) -> Arc<ConnectionPlaces> {
-        let before_proof = self.of_strangers.for_address(address);
+        let of_stranger = self.of_strangers.for_address(address);
         let of_user = address.map(|_| self.of_users.for_address(address));
-        Arc::new(ConnectionPlaces { before_proof, of_user, has_user: AtomicBool::new(false) })
+        Arc::new(ConnectionPlaces { of_stranger, of_user, proved: Mutex::default() })
     }
 }
 
@@ -123,15 +125,16 @@ impl PlaceCount {
 }
 
 impl ConnectionPlaces {
-    /// A user has proved himself on this connection: its further requests have places of users, until it ends.
-    pub fn set_has_user(&self) {
-        self.has_user.store(true, Ordering::Relaxed);
+    /// A user has proved himself on this connection: its next requests have places of users.
+    pub fn user_proved(&self) {
+        *self.proved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// A place; none if no place is free, or none for this address.
     pub fn try_take(&self) -> Option<Place> {
-        let of_user = self.of_user.as_ref().filter(|_| self.has_user.load(Ordering::Relaxed));
-        of_user.unwrap_or(&self.before_proof).try_take()
+        let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of_user = proved.is_some_and(|proved| proved.elapsed() < PROOF_LASTS);
+        self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_stranger).try_take()
     }
 }
 
@@ -215,8 +218,8 @@ mod tests {
     async fn strangers_leave_the_places_of_users() {
         let places = Places::new(8, 4);
         let [user, stranger, proxy] = [address(1), address(2), None].map(|address| places.for_connection(address));
-        user.set_has_user();
-        proxy.set_has_user();
+        user.user_proved();
+        proxy.user_proved();
         let strangers = [take_all(&stranger), take_all(&proxy)];
         assert_eq!(strangers.each_ref().map(Vec::len), [4, 0], "a proxy sends on what strangers ask for too");
         let users = take_all(&user);
@@ -231,10 +234,18 @@ mod tests {
         drop((users, strangers));
         // What was taken before the proof is given back to strangers.
         let before = stranger.try_take().unwrap();
-        stranger.set_has_user();
+        stranger.user_proved();
         assert_eq!((take_all(&stranger).len(), take_all(&proxy).len()), (4, 3));
         drop(before);
         assert_eq!(take_all(&proxy).len(), 4);
+        // Who does not prove it again may be no user any more.
+        sleep(PROOF_LASTS - Duration::from_secs(1)).await;
+        assert_eq!(take_all(&stranger).len(), 4);
+        sleep(Duration::from_secs(1)).await;
+        let strangers = take_all(&proxy);
+        assert!(stranger.try_take().is_none());
+        stranger.user_proved();
+        assert_eq!((take_all(&stranger).len(), strangers.len()), (4, 4));
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn wrong_usage_exits_with_2() {
         &["serve", "--data"],
         &["serve", "--data", "x", "--listen", "nowhere"],
         &["serve", "--data", "x", "--memory", "much"],
-        &["serve", "--data", "x", "--memory", "15MiB"],
+        &["serve", "--data", "x", "--memory", "31MiB"],
         &["serve", "--data", "x", "--max-body", "-1"],
         &["serve", "--data", "x", "--colour"],
     ] {

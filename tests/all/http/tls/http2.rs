@@ -33,6 +33,13 @@ pub async fn connect(server: &SecureServer) -> Client {
     connect_with(server, 65_535).await
 }
 
+/// A connection that has the places of users: on a drive without users by any request that is not for everybody.
+pub async fn connect_as_user(server: &SecureServer, window: u32) -> Client {
+    let mut client = connect_with(server, window).await;
+    assert_eq!(client.get("/v1/fs/?limit=1").await.status, 200);
+    client
+}
+
 /// `window`: bytes of a response before the client has read some.
 pub async fn connect_with(server: &SecureServer, window: u32) -> Client {
     // One response that is not read must not use up the window of all.

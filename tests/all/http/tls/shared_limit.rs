@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::super::access::world::World;
 use super::super::test_app::TestApp;
-use super::http2::{Answer, Client, answer, connect, connect_with, request};
+use super::http2::{Answer, Client, answer, connect, connect_as_user, connect_with, request};
 use super::secure_server::{LONG, SecureServer, serve_app};
 
 /// Requests of users beyond the first one of each connection, and as many of strangers: each has 88 KiB of a quarter of the
@@ -87,11 +87,7 @@ async fn responses_that_are_not_read_lose_their_places_to_others() {
 #[tokio::test]
 async fn requests_of_all_connections_of_http_2_share_a_limit_and_others_are_answered_503() {
     let server = serve_app(app_with_few_places().await, Options::default()).await;
-    let (mut first, mut second) = (connect(&server).await, connect(&server).await);
-    // On a drive without users everybody counts as one, by a request that not everybody may send if there are users.
-    for client in [&mut first, &mut second] {
-        assert_eq!(client.get("/v1/fs/").await.status, 200);
-    }
+    let (mut first, mut second) = (connect_as_user(&server, 65_535).await, connect_as_user(&server, 65_535).await);
     let begun = Instant::now();
     let mut whole = Vec::new();
     for pass in 0.. {

@@ -8,15 +8,15 @@ use rowdrive::http::{Limits, Options};
 use tokio::time::{sleep, timeout};
 
 use super::super::test_app::{TestApp, bytes};
-use super::http2::{Answer, Client, answer, connect, connect_with, request};
+use super::http2::{Answer, Client, answer, connect_as_user, connect_with, request};
 use super::secure_server::{LONG, SecureServer, serve_app};
 
-/// Requests beyond the first one of each connection, as in `shared_limit.rs`.
+/// Requests beside the one of each connection that needs no place, as in `shared_limit.rs`: of users.
 const PLACES: usize = 8;
 const ANSWER: usize = 1500;
 
 async fn serve(write_idle: Duration) -> SecureServer {
-    let settings = Settings { memory: 4 * PLACES * (88 << 10), ..Settings::default() };
+    let settings = Settings { memory: 4 * 2 * PLACES * (88 << 10), ..Settings::default() };
     let options = Options { limits: Limits { write_idle, ..Limits::default() }, ..Options::default() };
     let server = serve_app(TestApp::with_settings(Options::default(), settings).await, options).await;
     server.app.put("/v1/fs/short", bytes(ANSWER)).await.is(201);
@@ -35,7 +35,7 @@ async fn ask_beside(client: &mut Client) -> Answer {
 #[tokio::test]
 async fn answers_that_are_not_read_are_reset_and_give_their_places_back() {
     let server = serve(Duration::from_secs(2)).await;
-    let mut client = connect_with(&server, 1).await;
+    let mut client = connect_as_user(&server, 1).await;
     // This request is under way all the time, so that the connection stays.
     let (own, mut open) = client.begin(request("PUT", "/v1/fs/own", &[]), false).await;
     let mut unread = Vec::new();
@@ -43,7 +43,7 @@ async fn answers_that_are_not_read_are_reset_and_give_their_places_back() {
         let (response, _) = client.begin(request("GET", "/v1/fs/short", &[]), true).await;
         unread.push(timeout(LONG, response).await.unwrap().unwrap().into_body());
     }
-    let mut other = connect(&server).await;
+    let mut other = connect_as_user(&server, 65_535).await;
     assert_eq!(ask_beside(&mut other).await.status, 503, "all places are taken");
     let begun = Instant::now();
     while ask_beside(&mut other).await.status != 200 {

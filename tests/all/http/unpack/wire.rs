@@ -83,7 +83,7 @@ async fn a_client_that_sends_all_before_it_reads_gets_all_lines() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_tars_at_once_leave_memory_to_other_requests() {
     let scratch = tempfile::tempdir().unwrap();
-    let server = Server::start_on(&scratch.path().join("data"), &["--memory", "16MiB"]);
+    let server = Server::start_on(&scratch.path().join("data"), &["--memory", "32MiB"]);
     let member = file("a", &[7; 11_000]);
     let mut tars = Vec::new();
     for _ in 0..40 {
