@@ -158,7 +158,7 @@ async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
     let scratch = tempfile::tempdir().unwrap();
     let (server, client) = (serve_with_few_inodes(&scratch.path().join("data")), Client::new());
     assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
-    for n in 0..1_500 {
+    for n in 0..3_000 {
         assert_eq!(put(&client, &server, &format!("/v1/fs/d/small{n}"), vec![7; 10]).await.0, StatusCode::CREATED);
     }
     // The file system from inside the server's name space.
@@ -173,7 +173,7 @@ async fn a_log_file_that_cannot_be_created_stops_writes_and_readyz_says_so() {
     }
     // Deletes do not check for free space. Once the memory is flushed to tables, a new log is created.
     let mut refused = None;
-    for n in 0..1_500 {
+    for n in 0..3_000 {
         let (status, kind) = answered(client.delete(server.url(&format!("/v1/fs/d/small{n}")))).await;
         if status != StatusCode::NO_CONTENT {
             refused = Some((status, kind));

@@ -40,6 +40,8 @@ const BATCHES: usize = 4;
 pub enum ImportError {
     #[error("the folder {0} cannot be read: {1}")]
     Local(PathBuf, io::Error),
+    #[error("{0} is a file, and import takes a folder: upload one file with curl -T")]
+    File(PathBuf),
     #[error(
         "{0} is {1}, or lies in it: a drive is not imported into a drive. `rowdrive backup` copies one whole; for its files, \
          serve it (a backup is restored first), `rowdrive export` them, and import those"
@@ -64,7 +66,10 @@ pub struct Import {
 impl Import {
     /// Opens the local folder, and creates the directory on the drive if it is missing.
     pub async fn open(client: DriveClient, from: PathBuf, to: DrivePath) -> Result<Self, ImportError> {
-        let failed = |error| ImportError::Local(from.clone(), error);
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotADirectory if from.is_file() => ImportError::File(from.clone()),
+            _ => ImportError::Local(from.clone(), error),
+        };
         let top = Arc::new(OpenFolder::open(&from).map_err(failed)?);
         if let Some(part) = of_drive(&top).map_err(failed)? {
             return Err(ImportError::OfDrive(from, part));

@@ -151,6 +151,7 @@ fn a_transfer_that_cannot_start_says_why() {
         let run = import(&server.address, &local, path);
         assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{run:#?}");
         assert!(run.err.starts_with("rowdrive: "), "{run:#?}");
+        assert_eq!(run.err.contains("curl -T"), local.is_file(), "{run:#?}");
     }
     let to = scratch.path().join("to");
     for path in ["/none", "/f/", "/f/g"] {
