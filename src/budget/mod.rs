@@ -135,6 +135,14 @@ impl Budget {
         self.permit(self.whole.take(size, None).await, of_parts)
     }
 
+    /// As [`take`](Self::take), of the memory for large buffers, and for good: no other buffer waits for these bytes.
+    pub async fn keep(&self, bytes: usize) -> Permit {
+        let size = Size { buffer: usize::MAX, taken: bytes };
+        let permit = self.permit(self.whole.take(size, None).await, [None, None]);
+        self.whole.keep(usize::try_from(permit.bytes()).unwrap_or(0));
+        permit
+    }
+
     /// Takes this many bytes; none if they are not free at once.
     pub fn try_take(&self, bytes: usize) -> Option<Permit> {
         let (size, mut of_parts) = (self.size(bytes), [None, None]);
@@ -437,6 +445,19 @@ mod tests {
         drop(waiting);
         assert!(!stranger(0).is_crowded());
         drop(all);
+    }
+
+    #[tokio::test]
+    async fn no_buffer_waits_for_what_is_kept_for_good() {
+        let budget = Budget::new(8 * MIB);
+        let _passwords = budget.keep(2 * MIB).await;
+        assert_eq!(budget.largest(), MIB);
+        // As large as the whole lane: it gets what others may have.
+        let large = budget.try_take(6 * MIB).unwrap();
+        assert!(budget.try_take(MIB).is_none());
+        assert_eq!(budget.whole.metrics.used.get(), 6 * MIB as i64);
+        drop(large);
+        assert!([(); 4].map(|()| budget.try_take(budget.largest())).iter().all(Option::is_some));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A number of bytes that permits are taken of: the budget, or the part of it that strangers have.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,8 @@ pub struct Counted<'a>(&'a Gauge);
 pub struct Lane {
     units: Arc<Semaphore>,
     all: usize,
+    /// Units that are never given back.
+    kept: AtomicUsize,
 }
 
 /// The metrics of the budget.
@@ -83,11 +86,12 @@ impl Lane {
     fn new(bytes: usize) -> Self {
         // A permit has at most `u32::MAX` units.
         let all = (bytes / UNIT).clamp(1, u32::MAX as usize);
-        Self { units: Arc::new(Semaphore::new(all)), all }
+        Self { units: Arc::new(Semaphore::new(all)), all, kept: AtomicUsize::new(0) }
     }
 
+    /// Bytes that buffers may have.
     pub fn bytes(&self) -> usize {
-        self.all.saturating_mul(UNIT)
+        self.all.saturating_sub(self.kept.load(Ordering::Relaxed)).saturating_mul(UNIT)
     }
 }
 
@@ -136,6 +140,11 @@ impl Part {
         let large = self.large.bytes() / many;
         // A small one does not get what large ones have.
         if large > self.largest_small { large } else { self.small.bytes() / many }
+    }
+
+    /// So many bytes of large buffers are never given back.
+    pub fn keep(&self, bytes: usize) {
+        self.large.kept.fetch_add(bytes / UNIT, Ordering::Relaxed);
     }
 
     pub fn lane(&self, buffer: usize) -> &Lane {

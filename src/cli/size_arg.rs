@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
-/// The least `--memory`, in MiB. With it the lanes of users and of strangers have room for more than one buffer each.
+/// The least `--memory`, in MiB. With it the parts of strangers keep to their limits.
 const LEAST_MEMORY: u64 = 32;
 
 /// As [`parse`], for `--memory`.

@@ -35,7 +35,7 @@ use crate::http::response::problem::{self, Problem};
 use crate::http::response::share_page;
 use crate::http::routes::pattern::{self, label};
 use crate::http::routes::{login, share_login};
-use crate::http::server::{ConnectionPlaces, drain};
+use crate::http::server::{ConnectionPlaces, UserRequest, drain};
 use crate::schema::user_name::UserName;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
@@ -66,6 +66,7 @@ pub async fn handle<F: Future<Output = Response>>(
         bytes: 0,
         started: Instant::now(),
         _in_flight: app.metrics.start_request(),
+        _of_user: None,
         app: app.clone(),
     };
     let client = Client::of(&request, &app.options.proxies);
@@ -196,11 +197,9 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
-    // A user, or anybody on a drive without users: the next requests of the connection have places of users.
-    if callers.need_user()
-        && let Some(places) = request.extensions().get::<Arc<ConnectionPlaces>>()
-    {
-        places.user_proved();
+    // A user, or anybody on a drive without users: other requests of the connection have places of users.
+    if callers.need_user() {
+        line._of_user = request.extensions().get::<Arc<ConnectionPlaces>>().map(ConnectionPlaces::begin_of_user);
     }
     let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     match requester.as_ref().and_then(Requester::user) {
@@ -249,6 +248,8 @@ struct LogLine {
     started: Instant,
     app: App,
     _in_flight: InFlight,
+    /// Of a request of HTTP/2.
+    _of_user: Option<UserRequest>,
 }
 
 impl LogLine {

@@ -40,6 +40,11 @@ fn page_bytes(memory: &Budget) -> usize {
     PAGE.min(memory.largest() / 2)
 }
 
+/// Bytes of a page of this directory, at most: one entry is on it, however long it is.
+fn most_bytes(path: &DrivePath, memory: &Budget) -> usize {
+    page_bytes(memory).max(around_bytes(path) + line_bytes(path))
+}
+
 /// Bytes of a page without the lines of the entries, at most.
 fn around_bytes(path: &DrivePath) -> usize {
     AROUND + ESCAPED * path.last().len() + 2 * ENCODED * path.as_str().len()
@@ -51,8 +56,8 @@ fn line_bytes(path: &DrivePath) -> usize {
 }
 
 /// Memory for a page: for what is read, for the lines, and for the page with a copy of them.
-pub async fn permit(memory: &Budget) -> Result<Permit> {
-    memory::take(memory, 3 * page_bytes(memory)).await
+pub async fn permit(path: &DrivePath, memory: &Budget) -> Result<Permit> {
+    memory::take(memory, 3 * most_bytes(path, memory)).await
 }
 
 /// Links to the entries of a directory. `next`: the cursor of the next page. `permit`: for its memory.
@@ -154,8 +159,7 @@ mod tests {
                 let nodes: Vec<NodeRef<'_>> = nodes.iter().map(Into::into).collect();
                 let body = lines(&path, &nodes, Some(&"x".repeat(4 << 10)));
                 let page = html::document(TITLE, &body);
-                // One entry is on the page, however long it is.
-                let most = page_bytes(&memory).max(around_bytes(&path) + line_bytes(&path));
+                let most = most_bytes(&path, &memory);
                 for bytes in [body.capacity(), page.capacity()] {
                     assert!(bytes <= most, "{bytes} of {most} for {} lines of {at:?}", nodes.len());
                 }

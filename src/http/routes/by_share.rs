@@ -56,7 +56,7 @@ async fn page_of((app, by): (&App, &Credential), drive: &UserDrive, uri: &Uri) -
     let scope = CursorScope::new("share").filter(Some(path.as_str())).sealed(drive.cursor_seal().await?);
     let after = params.text("cursor").map(|cursor| scope.decode(cursor)).transpose()?.map(Into::into);
     let memory = drive.memory();
-    let permit = share_page::permit(&memory).await?;
+    let permit = share_page::permit(&path, &memory).await?;
     let query = ListQuery { kind: None, prefix: String::new(), after, limit: share_page::entries(&path, &memory) };
     let listing = drive.list_stored(&path, &query).await.map_err(Problem::reading)?;
     let next = listing.next.as_ref().map(|at| scope.encode(at)).transpose()?;

@@ -43,7 +43,7 @@ use tokio::time::MissedTickBehavior;
 
 pub(super) use connection::{AmbiguousFraming, App, Secure};
 pub use peer::Peer;
-pub(super) use places::ConnectionPlaces;
+pub(super) use places::{ConnectionPlaces, UserRequest};
 
 use crate::api::problem::ProblemKind;
 use crate::budget::Budget;

@@ -1,11 +1,11 @@
 //! Places for the requests of HTTP/2 connections: what their clients may make the server keep is bounded by them. A request
 //! that runs alone on its connection needs none.
 //!
-//! Half of the places are for connections on which a user has proved himself lately, the other half for all others. In each half
+//! Half of the places are for connections that have a request of a user, or had one lately; the other half for all others. In each half
 //! an address has a part, so that no client takes all. When a request is refused for want of a place, the clients whose
 //! requests have places of that half must hurry for a while.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,8 +15,8 @@ use crate::client_net::{ClientNet, PerClient};
 
 /// An address has the places of a half divided by this, but always as many as one connection may use.
 const ADDRESS_DIVISOR: usize = 4;
-/// So long after a user has proved himself, a connection has places of users. Each request of his proves it again, and who is
-/// no user any more has them no longer.
+/// So long after its last request of a user has ended, a connection has places of users. Who is no user any more has them no
+/// longer: his requests break off.
 const PROOF_LASTS: Duration = Duration::from_secs(60);
 /// So long after a request was refused, others hurry.
 const SHORT_AFTER: Duration = Duration::from_secs(5);
@@ -53,8 +53,20 @@ pub struct ConnectionPlaces {
     of_stranger: AddressPlaces,
     /// None of a proxy: what it sends on is of strangers too.
     of_user: Option<AddressPlaces>,
-    proved: Mutex<Option<Instant>>,
+    proof: Mutex<Proof>,
 }
+
+/// What proves that a connection is of a user.
+#[derive(Clone, Copy, Default)]
+struct Proof {
+    /// Requests of users that are under way.
+    under_way: usize,
+    /// When the last one ended.
+    last: Option<Instant>,
+}
+
+/// A request of a user, until this is dropped: its connection has places of users.
+pub struct UserRequest(Arc<ConnectionPlaces>);
 
 /// The places of an address in one half.
 #[derive(Clone)]
@@ -81,7 +93,7 @@ impl Places {
     pub fn for_connection(&self, address: Option<ClientNet>) -> Arc<ConnectionPlaces> {
         let of_stranger = self.of_strangers.for_address(address);
         let of_user = address.map(|_| self.of_users.for_address(address));
-        Arc::new(ConnectionPlaces { of_stranger, of_user, proved: Mutex::default() })
+        Arc::new(ConnectionPlaces { of_stranger, of_user, proof: Mutex::default() })
     }
 }
 
@@ -125,16 +137,29 @@ impl PlaceCount {
 }
 
 impl ConnectionPlaces {
-    /// A user has proved himself on this connection: its next requests have places of users.
-    pub fn user_proved(&self) {
-        *self.proved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// A user has proved himself by a request of this connection.
+    pub fn begin_of_user(self: &Arc<Self>) -> UserRequest {
+        self.proof().under_way += 1;
+        UserRequest(self.clone())
+    }
+
+    fn proof(&self) -> MutexGuard<'_, Proof> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place; none if no place is free, or none for this address.
     pub fn try_take(&self) -> Option<Place> {
-        let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_user = proved.is_some_and(|proved| proved.elapsed() < PROOF_LASTS);
+        let proof = *self.proof();
+        let is_of_user = proof.under_way > 0 || proof.last.is_some_and(|last| last.elapsed() < PROOF_LASTS);
         self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_stranger).try_take()
+    }
+}
+
+impl Drop for UserRequest {
+    fn drop(&mut self) {
+        let mut proof = self.0.proof();
+        proof.under_way -= 1;
+        proof.last = Some(Instant::now());
     }
 }
 
@@ -218,8 +243,7 @@ mod tests {
     async fn strangers_leave_the_places_of_users() {
         let places = Places::new(8, 4);
         let [user, stranger, proxy] = [address(1), address(2), None].map(|address| places.for_connection(address));
-        user.user_proved();
-        proxy.user_proved();
+        drop([&user, &proxy].map(ConnectionPlaces::begin_of_user));
         let strangers = [take_all(&stranger), take_all(&proxy)];
         assert_eq!(strangers.each_ref().map(Vec::len), [4, 0], "a proxy sends on what strangers ask for too");
         let users = take_all(&user);
@@ -234,17 +258,22 @@ mod tests {
         drop((users, strangers));
         // What was taken before the proof is given back to strangers.
         let before = stranger.try_take().unwrap();
-        stranger.user_proved();
+        drop(stranger.begin_of_user());
         assert_eq!((take_all(&stranger).len(), take_all(&proxy).len()), (4, 3));
         drop(before);
         assert_eq!(take_all(&proxy).len(), 4);
-        // Who does not prove it again may be no user any more.
+        // A long upload of a user, then nothing of his: he may be no user any more.
+        let upload = stranger.begin_of_user();
+        drop(stranger.begin_of_user());
+        sleep(10 * PROOF_LASTS).await;
+        assert_eq!(take_all(&stranger).len(), 4);
+        drop(upload);
         sleep(PROOF_LASTS - Duration::from_secs(1)).await;
         assert_eq!(take_all(&stranger).len(), 4);
         sleep(Duration::from_secs(1)).await;
         let strangers = take_all(&proxy);
         assert!(stranger.try_take().is_none());
-        stranger.user_proved();
+        let _again = stranger.begin_of_user();
         assert_eq!((take_all(&stranger).len(), strangers.len()), (4, 4));
     }
 

@@ -302,6 +302,21 @@ fn curl(arguments: &[&dyn AsRef<OsStr>]) -> (String, String) {
     (body.to_owned(), status.to_owned())
 }
 
+/// Or uploads could hold it for hours after a restart, and nobody could log in.
+#[test]
+fn the_memory_for_passwords_is_taken_before_the_first_one() {
+    let drive = Drive::new();
+    let token = drive.folder.path().join("token");
+    drive.by("eve", &[&"token", &"add", &"t", &"--out", &token]).is_done();
+    let Drive { server, folder, .. } = drive;
+    drop(server);
+    let server = Server::start_on(&folder.path().join("drive"), &["--memory", "1GiB"]);
+    let bearer = format!("Authorization: Bearer {}", fs::read_to_string(token).unwrap().trim());
+    let (metrics, status) = curl(&[&"--header", &bearer, &format!("http://{}/metrics", server.address)]);
+    assert_eq!(status, "200", "{metrics}");
+    assert!(metrics.contains(&format!("\nrowdrive_buffers_used_bytes {}\n", 64 << 20)), "{metrics}");
+}
+
 #[test]
 fn links_are_made_listed_and_ended() {
     let drive = Drive::new();
