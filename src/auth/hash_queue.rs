@@ -110,7 +110,8 @@ impl HashQueue {
 
     /// Takes the memory for passwords, for good. Before there are requests: they may hold it for hours.
     pub async fn take_lane(&self) {
-        self.0.take_lane().await;
+        let memory = &self.0.memory;
+        self.0.lane.get_or_init(|| memory.keep(lane(memory))).await;
     }
 
     /// Puts a password at the end of the queue.
@@ -129,29 +130,23 @@ impl HashQueue {
         drop(of_senders);
         Ok(Queued { queue: self.clone(), of, _places: places })
     }
+
+    /// Waits for a turn, and for the memory if it is not taken yet.
+    async fn turn(&self, of: PasswordOf) -> Result<OwnedSemaphorePermit> {
+        let failed = |error: tokio::sync::AcquireError| QueueError::Failed(error.to_string());
+        let _first = match of {
+            PasswordOf::Unknown(_) => Some(self.0.first_unknown.acquire().await.map_err(failed)?),
+            PasswordOf::User(_) => None,
+        };
+        let turn = self.0.turns.clone().acquire_owned().await.map_err(failed)?;
+        self.take_lane().await;
+        Ok(turn)
+    }
 }
 
 /// Bytes of the lane.
 fn lane(memory: &Budget) -> usize {
     (memory.bytes() / LANE_PART).min(AT_A_TIME * HASH_BYTES)
-}
-
-impl Inner {
-    /// Waits for a turn, and for the memory if it is not taken yet.
-    async fn turn(&self, of: PasswordOf) -> Result<OwnedSemaphorePermit> {
-        let failed = |error: tokio::sync::AcquireError| QueueError::Failed(error.to_string());
-        let _first = match of {
-            PasswordOf::Unknown(_) => Some(self.first_unknown.acquire().await.map_err(failed)?),
-            PasswordOf::User(_) => None,
-        };
-        let turn = self.turns.clone().acquire_owned().await.map_err(failed)?;
-        self.take_lane().await;
-        Ok(turn)
-    }
-
-    async fn take_lane(&self) {
-        self.lane.get_or_init(|| self.memory.keep(lane(&self.memory))).await;
-    }
 }
 
 impl Queued {
@@ -162,7 +157,7 @@ impl Queued {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let turn = timeout(WAIT, self.queue.0.turn(self.of)).await.map_err(|_| QueueError::Full)??;
+        let turn = timeout(WAIT, self.queue.turn(self.of)).await.map_err(|_| QueueError::Full)??;
         let done = spawn_blocking(move || {
             let done = work();
             drop((turn, self));

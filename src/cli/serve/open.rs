@@ -108,10 +108,16 @@ async fn open(data: &Path, memory: usize, lock_timeout: Duration) -> Result<Open
     data_folder::complete_ids(data).map_err(folder_error)?;
     let drive = Drive::open_with(tables.clone(), &data.join("content"), settings).await;
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
-    let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
-    auth.take_password_memory().await;
+    let auth = open_auth(tables, &drive).await;
     let first_user = first_user_secret(&data.join(FIRST_USER_SECRET), &auth).await;
     Ok(Opened { rocks, drive, auth, first_user })
+}
+
+/// The users of the drive, with the memory for their passwords.
+async fn open_auth(tables: Tables, drive: &Drive) -> Auth {
+    let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
+    auth.take_password_memory().await;
+    auth
 }
 
 /// The secret that makes the first user. With users: removes sessions, tokens and shares that have expired.
@@ -196,8 +202,7 @@ pub async fn degraded(data: &Path, memory: usize) -> Result<Opened> {
     migrate::open_degraded(&tables).await.map_err(|e| ServeError::Migrate(data.to_owned(), e))?;
     let drive = Drive::open_read_only(tables.clone(), &data.join("content"), settings);
     let drive = drive.map_err(|e| ServeError::Drive(data.to_owned(), e))?;
-    let auth = Auth::new(tables, Timestamp::now).with_memory(drive.memory().clone());
-    auth.take_password_memory().await;
+    let auth = open_auth(tables, &drive).await;
     // Nothing is changed in the folder, so no user is made.
     Ok(Opened { rocks, drive, auth, first_user: Some(FirstUserSecret::unknown()) })
 }

@@ -28,6 +28,7 @@ use super::connection::{App, ConnectionContext, HEAD_FIELDS, Secure, is_stalled}
 use super::final_response::TIMEOUT;
 use super::http2_body::{PIECE, SentBody};
 use super::http2_socket::{Http2Socket, SocketState};
+use super::places::ConnectionPlaces;
 use super::slow_client::{Timeouts, is_by_link};
 use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
@@ -56,11 +57,11 @@ const RESETS: usize = 20;
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     app: impl App,
-    context: ConnectionContext<'_>,
+    (context, places): (ConnectionContext<'_>, Arc<ConnectionPlaces>),
     mut ended: watch::Receiver<bool>,
 ) -> Option<CloseReason> {
     let ConnectionContext { slot, timeouts, responses, .. } = context;
-    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone()));
+    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone(), places));
     let tasks = StreamTasks::new(streams.clone(), timeouts.clone());
     let _tasks_end = EndTasks(tasks.clone());
     let socket = Arc::new(SocketState::default());
@@ -150,7 +151,7 @@ async fn handle(
     if let Some(stream) = stream.as_ref().filter(|_| is_by_link(request.uri().path())) {
         stream.set_by_link();
     }
-    let places = timeouts.places.clone();
+    let places = running.places().clone();
     let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running));
     request.extensions_mut().insert(Secure);
     request.extensions_mut().insert(places);
@@ -184,6 +185,7 @@ mod tests {
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::final_response::FinalResponses;
+    use super::super::places::Places;
     use super::*;
     use crate::http::options::Limits;
 
@@ -205,7 +207,8 @@ mod tests {
             let timeouts = Timeouts::for_tests();
             let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
             let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
-            serve(BufStream::new(server), app, context, ended).await
+            let places = Places::new(1, 1).for_connection(None);
+            serve(BufStream::new(server), app, (context, places), ended).await
         });
         client.write_all(REQUEST).await.unwrap();
         sleep(Limits::default().head * 100).await;

@@ -168,21 +168,21 @@ impl ConnectionServer {
         self.metrics.open.inc();
         let is_proxy = self.proxies.iter().any(|proxy| proxy.contains(from));
         let address = Some(ClientNet::new(from)).filter(|_| !is_proxy);
-        let timeouts = Timeouts::new(self.limits, &self.memory, self.places.for_connection(address), address);
-        if let Some(why) = self.serve(stream, (Arc::new(slot), timeouts), app, ended).await {
+        if let Some(why) = self.serve(stream, (Arc::new(slot), address), app, ended).await {
             self.metrics.closed(why);
         }
         self.metrics.open.dec();
     }
 
-    /// Serves a connection to its end. Returns why the server closed it, if it did.
+    /// Serves a connection to its end. Returns why the server closed it, if it did. `address`: of a proxy none.
     async fn serve(
         &self,
         stream: TcpStream,
-        (slot, timeouts): (Arc<ConnectionSlot>, Timeouts),
+        (slot, address): (Arc<ConnectionSlot>, Option<ClientNet>),
         app: impl App,
         mut ended: watch::Receiver<bool>,
     ) -> Option<CloseReason> {
+        let timeouts = Timeouts::new(self.limits, &self.memory, address);
         let socket = ClientSocket::new(stream, slot.clone(), timeouts.clone());
         let (is_secure, responses) = (self.tls.is_some(), &self.responses);
         let context = ConnectionContext { slot: slot.clone(), timeouts, responses, is_secure };
@@ -196,7 +196,10 @@ impl ConnectionServer {
             _ = ended.wait_for(|ended| *ended) => return None,
         };
         match shaken {
-            Ok(stream) if is_http2(&stream) => http2::serve(stream, app, context, ended).await,
+            Ok(stream) if is_http2(&stream) => {
+                let places = self.places.for_connection(address);
+                http2::serve(stream, app, (context, places), ended).await
+            }
             Ok(stream) => connection::serve(stream, app, context, ended).await,
             Err(HandshakeError::Slow) => Some(CloseReason::SlowHandshake),
             Err(HandshakeError::NoTls(socket)) => {

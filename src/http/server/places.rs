@@ -1,9 +1,9 @@
 //! Places for the requests of HTTP/2 connections: what their clients may make the server keep is bounded by them. A request
 //! that runs alone on its connection needs none.
 //!
-//! Half of the places are for connections that have a request of a user, or had one lately; the other half for all others. In each half
-//! an address has a part, so that no client takes all. When a request is refused for want of a place, the clients whose
-//! requests have places of that half must hurry for a while.
+//! Half of the places are for connections that have a request of a user, or had one lately; the other half for all others.
+//! In each half an address has a part, so that no client takes all. When a request is refused for want of a place, the
+//! clients whose requests have places of that half must hurry for a while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use super::places::ConnectionPlaces;
 use super::streams::RunningStream;
 use crate::api::path::share_secret;
 use crate::budget::Budget;
@@ -35,8 +34,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Timeouts {
     pub limits: Limits,
-    /// For its connection, if that becomes one of HTTP/2.
-    pub places: Arc<ConnectionPlaces>,
     budgets: Arc<Budgets>,
 }
 
@@ -50,16 +47,15 @@ struct Budgets {
 
 impl Timeouts {
     /// Those of a connection. `address`: of a proxy none, its clients have many.
-    pub fn new(limits: Limits, memory: &Budget, places: Arc<ConnectionPlaces>, address: Option<ClientNet>) -> Self {
+    pub fn new(limits: Limits, memory: &Budget, address: Option<ClientNet>) -> Self {
         let of_strangers = address.map_or_else(|| memory.of_strangers(), |address| memory.of_stranger(address));
-        Self { limits, places, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }) }
+        Self { limits, budgets: Arc::new(Budgets { of_users: memory.clone(), of_strangers }) }
     }
 
     /// Those of tests: nobody waits.
     #[cfg(test)]
     pub fn for_tests() -> Self {
-        let places = super::places::Places::new(1, 1).for_connection(None);
-        Self::new(Limits::default(), &Budget::unlimited(), places, None)
+        Self::new(Limits::default(), &Budget::unlimited(), None)
     }
 
     /// How long requests have waited for memory that the client of this one hurries for; none if none waits.
@@ -173,7 +169,6 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::time::sleep;
 
-    use super::super::places::Places;
     use super::*;
 
     #[tokio::test]
@@ -185,7 +180,7 @@ mod tests {
         let mut waiting = Box::pin(strangers.take(1 << 20));
         assert!((&mut waiting).now_or_never().is_none());
         let hurries = |address, path| {
-            let timeouts = Timeouts::new(Limits::default(), &memory, Places::new(1, 1).for_connection(None), address);
+            let timeouts = Timeouts::new(Limits::default(), &memory, address);
             timeouts.others_wait(is_by_link(path)).is_some()
         };
         for (path, is_stranger) in [("/s/secret/fs/a", true), ("/s/secret/", true), ("/v1/fs/s/a", false)] {

@@ -62,7 +62,7 @@ impl StreamTasks {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, stream: F) {
-        let running = self.streams.start(&self.timeouts.places).map(Arc::new);
+        let running = self.streams.start().map(Arc::new);
         let state = Arc::new(StreamState { running, ..StreamState::default() });
         let task = StreamTask {
             stream: Some(Box::pin(stream)),

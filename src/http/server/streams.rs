@@ -16,6 +16,7 @@ use super::places::{ConnectionPlaces, Place};
 /// The streams of a connection that have a request under way.
 pub struct Streams {
     slot: Arc<ConnectionSlot>,
+    places: Arc<ConnectionPlaces>,
     table: Mutex<StreamTable>,
 }
 
@@ -55,20 +56,20 @@ pub struct RunningStream {
 }
 
 impl Streams {
-    pub fn new(slot: Arc<ConnectionSlot>) -> Arc<Self> {
+    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>) -> Arc<Self> {
         let rest = Rest::Sent(Instant::now());
         let table = StreamTable { next: 0, running: HashMap::new(), rest, connection: None };
-        Arc::new(Self { slot, table: Mutex::new(table) })
+        Arc::new(Self { slot, places, table: Mutex::new(table) })
     }
 
     /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
     /// place, or if the connection is evicted: then the request must not be executed.
-    pub fn start(self: &Arc<Self>, places: &ConnectionPlaces) -> Option<RunningStream> {
+    pub fn start(self: &Arc<Self>) -> Option<RunningStream> {
         // IMPORTANT: the table stays locked while the slot changes. Otherwise the slot could get the states of two streams
         // in the wrong order, and a connection could be evicted while a request is executed.
         let mut table = self.lock();
         let is_alone = table.running.is_empty();
-        let place = if is_alone { None } else { Some(places.try_take()?) };
+        let place = if is_alone { None } else { Some(self.places.try_take()?) };
         let begun = if is_alone { self.slot.start_request() } else { self.slot.set_body_stalled(false) };
         if !begun {
             return None;
@@ -132,6 +133,11 @@ impl RunningStream {
         self.change(|waits| waits.response = stalled)
     }
 
+    /// Those of its connection.
+    pub fn places(&self) -> &Arc<ConnectionPlaces> {
+        &self.streams.places
+    }
+
     /// How long others have been refused who could have had the place of this request: [`Place::wanted_for`].
     pub fn wanted_for(&self) -> Option<Duration> {
         self.place.as_ref().and_then(Place::wanted_for)
@@ -190,11 +196,11 @@ mod tests {
     fn connection() -> (Arc<ConnectionLimit>, Arc<Streams>) {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
-        (slots, Streams::new(slot))
+        (slots, Streams::new(slot, Places::new(18, 9).for_connection(None)))
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {
-        streams.start(&Places::new(9, 9).for_connection(None))
+        streams.start()
     }
 
     /// As the connection does after its last request: it polls twice.
