@@ -35,6 +35,7 @@ pub struct ConnectionMetrics {
     pub open: Gauge,
     pub accepted: Counter,
     closed: Family<CloseLabels, Counter>,
+    no_place: Family<PlaceLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -53,6 +54,11 @@ struct ResponseLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LoginLabels {
     result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PlaceLabels {
+    of: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -138,6 +144,8 @@ impl HttpMetrics {
         http.register("connections_accepted", "Connections taken", metrics.connections.accepted.clone());
         let help = "Connections that the server closed for its own sake";
         http.register("connections_closed", help, metrics.connections.closed.clone());
+        let help = "Requests of HTTP/2 that were refused for want of a place";
+        http.register("no_place", help, metrics.connections.no_place.clone());
         let help = "Times that a request met damaged rows or content: look into the log, then run a check";
         registry.register("rowdrive_damage_found", help, metrics.damage.clone());
         metrics
@@ -163,6 +171,11 @@ impl HttpMetrics {
 impl ConnectionMetrics {
     pub fn closed(&self, why: CloseReason) {
         self.closed.get_or_create(&CloseLabels { why }).inc();
+    }
+
+    /// Requests that found no place. `of`: of which half, `users` or `others`.
+    pub fn no_place(&self, of: &'static str) -> Counter {
+        self.no_place.get_or_create(&PlaceLabels { of }).clone()
     }
 }
 

@@ -187,6 +187,7 @@ mod tests {
     use super::super::final_response::FinalResponses;
     use super::super::places::Places;
     use super::*;
+    use crate::http::metrics::ConnectionMetrics;
     use crate::http::options::Limits;
 
     /// `GET https://a/`, by the static table of HPACK (RFC 7541), as all that the client sends.
@@ -207,7 +208,7 @@ mod tests {
             let timeouts = Timeouts::for_tests();
             let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
             let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
-            let places = Places::new(1, 1).for_connection(None);
+            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
             serve(BufStream::new(server), app, (context, places), ended).await
         });
         client.write_all(REQUEST).await.unwrap();

@@ -90,7 +90,7 @@ where
     let places = memory.bytes() / PLACES_DIVISOR / http2::STREAM_BYTES;
     let server = Arc::new(ConnectionServer {
         // A request that runs alone needs none.
-        places: Places::new(places, http2::STREAMS as usize - 1),
+        places: Places::new(places, http2::STREAMS as usize - 1, &metrics),
         limits,
         proxies,
         slots: ConnectionLimit::new(limits.connections, limits.connections_of_address),

@@ -8,10 +8,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::client_net::{ClientNet, PerClient};
+use crate::http::metrics::ConnectionMetrics;
 
 /// An address has the places of a half divided by this, but always as many as one connection may use.
 const ADDRESS_DIVISOR: usize = 4;
@@ -23,7 +25,7 @@ const SHORT_AFTER: Duration = Duration::from_secs(5);
 
 /// All places.
 pub struct Places {
-    of_strangers: Arc<Half>,
+    of_others: Arc<Half>,
     of_users: Arc<Half>,
 }
 
@@ -33,6 +35,8 @@ struct Half {
     /// How many an address has.
     address_limit: usize,
     of_addresses: PerClient<PlaceCount>,
+    /// Requests that found none.
+    refused: Counter,
 }
 
 struct PlaceCount {
@@ -50,8 +54,8 @@ struct Shortage {
 
 /// The places of a connection.
 pub struct ConnectionPlaces {
-    of_stranger: AddressPlaces,
-    /// None of a proxy: what it sends on is of strangers too.
+    of_other: AddressPlaces,
+    /// None of a proxy: what it sends on is of others too.
     of_user: Option<AddressPlaces>,
     proof: Mutex<Proof>,
 }
@@ -84,24 +88,24 @@ pub struct Place {
 
 impl Places {
     /// So many places, in two halves. `of_connection`: how many a connection may use.
-    pub fn new(many: usize, of_connection: usize) -> Arc<Self> {
-        let half = || Half::new(many / 2, of_connection);
-        Arc::new(Self { of_strangers: half(), of_users: half() })
+    pub fn new(many: usize, of_connection: usize, metrics: &ConnectionMetrics) -> Arc<Self> {
+        let half = |of| Half::new(many / 2, of_connection, metrics.no_place(of));
+        Arc::new(Self { of_others: half("others"), of_users: half("users") })
     }
 
     /// Those of a new connection. `address`: of a proxy none.
     pub fn for_connection(&self, address: Option<ClientNet>) -> Arc<ConnectionPlaces> {
-        let of_stranger = self.of_strangers.for_address(address);
+        let of_other = self.of_others.for_address(address);
         let of_user = address.map(|_| self.of_users.for_address(address));
-        Arc::new(ConnectionPlaces { of_stranger, of_user, proof: Mutex::default() })
+        Arc::new(ConnectionPlaces { of_other, of_user, proof: Mutex::default() })
     }
 }
 
 impl Half {
-    fn new(many: usize, of_connection: usize) -> Arc<Self> {
+    fn new(many: usize, of_connection: usize, refused: Counter) -> Arc<Self> {
         let many = many.clamp(1, Semaphore::MAX_PERMITS);
         let address_limit = (many / ADDRESS_DIVISOR).max(of_connection).min(many);
-        Arc::new(Self { all: PlaceCount::new(many), address_limit, of_addresses: PerClient::default() })
+        Arc::new(Self { all: PlaceCount::new(many), address_limit, of_addresses: PerClient::default(), refused })
     }
 
     fn for_address(self: &Arc<Self>, address: Option<ClientNet>) -> AddressPlaces {
@@ -151,7 +155,7 @@ impl ConnectionPlaces {
     pub fn try_take(&self) -> Option<Place> {
         let proof = *self.proof();
         let is_of_user = proof.under_way > 0 || proof.last.is_some_and(|last| last.elapsed() < PROOF_LASTS);
-        self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_stranger).try_take()
+        self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_other).try_take()
     }
 }
 
@@ -166,8 +170,11 @@ impl Drop for UserRequest {
 impl AddressPlaces {
     fn try_take(&self) -> Option<Place> {
         let counts = self.address_count.as_deref().into_iter().chain([&self.half.all]);
-        let _permits = counts.map(PlaceCount::try_take).collect::<Option<_>>()?;
-        Some(Place { _permits, of: self.clone() })
+        let permits: Option<_> = counts.map(PlaceCount::try_take).collect();
+        if permits.is_none() {
+            self.half.refused.inc();
+        }
+        Some(Place { _permits: permits?, of: self.clone() })
     }
 }
 
@@ -194,13 +201,17 @@ mod tests {
         Some(ClientNet::new([192, 0, 2, last].into()))
     }
 
+    fn new(many: usize, of_connection: usize) -> Arc<Places> {
+        Places::new(many, of_connection, &ConnectionMetrics::default())
+    }
+
     fn take_all(places: &ConnectionPlaces) -> Vec<Place> {
         std::iter::from_fn(|| places.try_take()).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_address_has_a_part_and_who_has_what_others_want_hurries() {
-        let places = Places::new(200, 10);
+        let places = new(200, 10);
         let [one, other] = [1, 2].map(|last| places.for_connection(address(last)));
         let first = other.try_take().unwrap();
         let mut taken = take_all(&one);
@@ -224,7 +235,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_many_places_hurries_first_and_then_everybody() {
-        let places = Places::new(200, 10);
+        let places = new(200, 10);
         let few = places.for_connection(address(5)).try_take().unwrap();
         let mut held: Vec<_> = (1..=4).map(|last| take_all(&places.for_connection(address(last)))).collect();
         let refused = || assert!(places.for_connection(address(6)).try_take().is_none());
@@ -241,7 +252,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn strangers_leave_the_places_of_users() {
-        let places = Places::new(8, 4);
+        let places = new(8, 4);
         let [user, stranger, proxy] = [address(1), address(2), None].map(|address| places.for_connection(address));
         drop([&user, &proxy].map(ConnectionPlaces::begin_of_user));
         let strangers = [take_all(&stranger), take_all(&proxy)];
@@ -278,10 +289,21 @@ mod tests {
     }
 
     #[test]
+    fn refusals_are_counted_by_their_half() {
+        let metrics = ConnectionMetrics::default();
+        let places = Places::new(8, 4, &metrics);
+        let [user, other] = [1, 2].map(|last| places.for_connection(address(last)));
+        let _proof = user.begin_of_user();
+        let _held = [take_all(&user), take_all(&other)];
+        assert!(other.try_take().is_none());
+        assert_eq!(["users", "others"].map(|of| metrics.no_place(of).get()), [1, 2]);
+    }
+
+    #[test]
     fn a_connection_may_use_all_its_streams() {
         for (many, of_address) in [(2_000, 250), (200, 63), (40, 20), (0, 1)] {
-            assert_eq!(take_all(&Places::new(many, 63).for_connection(address(1))).len(), of_address, "{many}");
+            assert_eq!(take_all(&new(many, 63).for_connection(address(1))).len(), of_address, "{many}");
         }
-        assert_eq!(take_all(&Places::new(2_000, 63).for_connection(None)).len(), 1_000, "through a proxy");
+        assert_eq!(take_all(&new(2_000, 63).for_connection(None)).len(), 1_000, "through a proxy");
     }
 }

@@ -189,6 +189,7 @@ mod tests {
     use super::super::connection_limit::ConnectionLimit;
     use super::super::places::Places;
     use super::*;
+    use crate::http::metrics::ConnectionMetrics;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -196,7 +197,7 @@ mod tests {
     fn connection() -> (Arc<ConnectionLimit>, Arc<Streams>) {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
-        (slots, Streams::new(slot, Places::new(18, 9).for_connection(None)))
+        (slots, Streams::new(slot, Places::new(18, 9, &ConnectionMetrics::default()).for_connection(None)))
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {
