@@ -34,7 +34,8 @@ impl FromStr for ExpiryArg {
 fn length(span: Span) -> Result<SignedDuration, String> {
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
     let length = length.map_err(|_| "a month and a year have no fixed length: give days or weeks, as in 30d or 52w")?;
-    if length.is_positive() { Ok(length) } else { Err("it is in the past: give a time to come, as in 7d".to_owned()) }
+    // A time has milliseconds.
+    if length.as_millis() > 0 { Ok(length) } else { Err("it is in the past: give a time to come, as in 7d".to_owned()) }
 }
 
 #[cfg(test)]
@@ -61,6 +62,7 @@ mod tests {
             ("-7d", "past"),
             ("7d ago", "past"),
             ("0s", "past"),
+            ("999us", "past"),
             ("100000000h", "9999"),
         ] {
             let error = bad.parse::<ExpiryArg>().unwrap_err();

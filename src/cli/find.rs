@@ -1,5 +1,7 @@
 //! `rowdrive find`: files of a running server by their names.
 
+use std::cell::Cell;
+
 use clap::Args;
 use reqwest::Method;
 use rowdrive::api::path;
@@ -28,6 +30,7 @@ impl Find {
         if self.name.trim_end_matches('*').contains('*') {
             super::say("rowdrive: only a star at the end matches anything; the others are parts of the name");
         }
+        let is_any = Cell::new(false);
         self.request.run(async |client, out| {
             let request = |page: &[(&str, &str)]| {
                 let mut query = vec![("name", self.name.as_str())];
@@ -35,7 +38,17 @@ impl Find {
                 query.extend(page);
                 client.resource_request(Method::GET, path::FIND, &query)
             };
-            self.request.pages((client, out), self.long, request, |entry| &entry.path).await
+            let shown = self.request.pages((client, out), self.long, request, |entry| {
+                is_any.set(true);
+                &entry.path
+            });
+            shown.await?;
+            if !self.request.json && !is_any.get() && !self.name.ends_with('*') {
+                super::say(
+                    "rowdrive: no file has this whole name; a star at the end finds the names that begin with it",
+                );
+            }
+            Ok(())
         })
     }
 }

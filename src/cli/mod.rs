@@ -21,6 +21,7 @@ mod log;
 mod ls;
 mod man;
 mod migrate;
+mod mkdir;
 mod move_copy;
 mod name_arg;
 mod password_prompt;
@@ -70,6 +71,7 @@ enum Command {
     Ls(ls::Ls),
     Stat(stat::Stat),
     Find(find::Find),
+    Mkdir(mkdir::Mkdir),
     Mv(move_copy::Mv),
     Cp(move_copy::Cp),
     Rm(rm::Rm),
@@ -94,6 +96,7 @@ impl Command {
             Self::Ls(ls) => ls.run()?,
             Self::Stat(stat) => stat.run()?,
             Self::Find(find) => find.run()?,
+            Self::Mkdir(mkdir) => mkdir.run()?,
             Self::Mv(mv) => mv.run()?,
             Self::Cp(cp) => cp.run()?,
             Self::Rm(rm) => rm.run()?,

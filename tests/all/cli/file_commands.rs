@@ -47,6 +47,10 @@ fn listing_and_finding() {
     assert_eq!(json(&ask(&["find", "large*", "--json"]))["entries"].as_array().unwrap().len(), 2);
     let none = ask(&["find", "none of this name"]);
     assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
+    assert!(none.err.contains("a star at the end"), "{none:#?}");
+    for arguments in [&["find", "none*"][..], &["find", "none", "--json"], &["find", "deep.txt"]] {
+        assert_eq!(ask(arguments).err, "", "{arguments:?}");
+    }
 }
 
 #[test]
@@ -69,6 +73,10 @@ fn moving_copying_and_removing() {
         ("rm /i", ""),
         ("rm /b/g", ""),
         ("rm /b", ""),
+        ("mkdir /new/folder", ""),
+        ("mkdir /new/folder/", ""),
+        ("ls /new", "folder/\n"),
+        ("rm /new --recursive", ""),
         ("ls /", "a/\nc/\n"),
     ] {
         let run = ask(line);
@@ -78,11 +86,13 @@ fn moving_copying_and_removing() {
     assert_eq!(json(&ask("mv /c/f /c/g --json"))["path"], "/c/g");
     assert_eq!(json(&ask("cp /c /d --json"))["kind"], "directory");
     assert_eq!(json(&ask("rm /d/g --json"))["path"], "/d/g");
+    assert_eq!(json(&ask("mkdir /a --json"))["kind"], "directory");
     for (line, said, kind) in [
         ("ls /none", "Nothing stands at this path", "not-found"),
         ("ls /c/g/", "Nothing stands at this path", "not-found"),
         ("stat /none", "Nothing stands at this path", "not-found"),
         ("find x --under /none", "(404)", "not-found"),
+        ("mkdir /a/f", "A file stands at this path", "is-file"),
         ("mv /a /c", "Something is there already", "exists"),
         ("mv /a/f /none/f", "Make the directory that is to hold it first", "parent-missing"),
         ("cp /a /a/x", "inside the source", "malformed"),
@@ -105,7 +115,7 @@ fn moving_copying_and_removing() {
     }
     let address = server.address.clone();
     assert_eq!(server.terminate(), Some(0));
-    for line in ["ls", "stat /a", "find x", "mv /a /b", "cp /a /b", "rm /a"] {
+    for line in ["ls", "stat /a", "find x", "mv /a /b", "cp /a /b", "rm /a", "mkdir /a"] {
         let run = rowdrive(&address, &line.split(' ').collect::<Vec<_>>().iter().map(|a| a as _).collect::<Vec<_>>());
         assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{line}: {run:#?}");
         assert!(run.err.contains("cannot be reached"), "{line}: {run:#?}");
