@@ -9,7 +9,7 @@
 //! - [`auth`]: users and their rights: the one place that decides who may do what
 //! - [`content`]: the bytes of larger files; [`engines`]: the stores, RocksDB and memory
 //! - [`schema`]: the keyspace as pure functions; [`table`]: the contract of every store
-//! - [`budget`]: one bound for the memory of requests
+//! - [`budget`]: one bound for the memory of requests; [`sha256`]: digests
 //!
 //! `main.rs` is the program: `cli`, `client`, `data_folder` and `local_fs` belong to it.
 
@@ -26,6 +26,7 @@ pub mod engines;
 pub mod http;
 pub mod migrate;
 pub mod schema;
+pub mod sha256;
 pub mod table;
 
 /// Checkouts share one build folder (`.cargo/config.toml`): this makes cargo build each of them.

@@ -6,8 +6,8 @@ use std::path::Path;
 use procfs::prelude::Current;
 use procfs::process::Process;
 use procfs::{CpuInfo, Meminfo};
+use rowdrive::sha256::sha256;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 /// As the system tells it; empty where it does not. `folder`: where the stores are.
 pub fn describe(folder: &Path) -> Value {
@@ -25,7 +25,7 @@ pub fn describe(folder: &Path) -> Value {
 
 /// With the first digits of this program's digest, which tells builds of one version apart.
 pub fn versions() -> std::io::Result<BTreeMap<String, String>> {
-    let digest = Sha256::digest(std::fs::read("/proc/self/exe")?);
+    let digest = sha256(std::fs::read("/proc/self/exe")?);
     let program = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let versions = [("rowdrive", env!("CARGO_PKG_VERSION").into()), ("sqlite", rusqlite::version().into())];
     Ok(versions.into_iter().chain([("loadtest", program)]).map(|(of, version)| (of.into(), version)).collect())

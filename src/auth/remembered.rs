@@ -12,12 +12,11 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest as _, Sha256};
-
 use super::random::{RandomError, random};
 use super::sender::Sender;
 use crate::client_net::address_bytes;
 use crate::schema::account::PasswordHash;
+use crate::sha256::Sha256;
 
 /// How long, since the last time that it was sent.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -78,8 +77,11 @@ impl Remembered {
                 self.key.get_or_init(|| new)
             }
         };
-        let parts = Sha256::new().chain_update(key).chain_update(what).chain_update(more).chain_update(text);
-        Ok(parts.finalize().into())
+        let mut parts = Sha256::new();
+        for part in [key.as_slice(), what, more.as_ref(), text.as_bytes()] {
+            parts.update(part);
+        }
+        Ok(parts.done())
     }
 
     /// Whether this password matched any stored hash within a minute.

@@ -7,7 +7,6 @@ use std::time::Instant;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 
 use super::Auth;
 use super::authority::{Authority, SESSION_MS};
@@ -26,6 +25,7 @@ use crate::schema::secret::{self, Secret, SecretDigest, SecretKind, SecretOwner,
 use crate::schema::timestamp::Timestamp;
 use crate::schema::user_name::UserName;
 use crate::schema::value;
+use crate::sha256::sha256;
 use crate::table::{Change, Check, Column, ConditionalRow, Plan, RowQuery};
 
 /// The time of the last use is written when it is so much later than the stored one.
@@ -296,5 +296,5 @@ fn is_own(authority: &Authority, of: &UserName) -> bool {
 }
 
 pub(super) fn digest_of(text: &str) -> SecretDigest {
-    SecretDigest(Sha256::digest(text).into())
+    SecretDigest(sha256(text))
 }

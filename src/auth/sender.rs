@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::client_net::ClientNet;
 use crate::schema::user_name::UserName;
+use crate::sha256::sha256;
 
 /// A name, and the address from which it was sent with a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +40,7 @@ impl SentName {
     /// The name in any spelling.
     pub fn new(name: &str) -> Self {
         let folded = UserName::parse(name).map(|name| name.folded_key());
-        Self(Sha256::digest(folded.as_deref().unwrap_or(name.as_bytes())).into())
+        Self(sha256(folded.as_deref().unwrap_or(name.as_bytes())))
     }
 }
 

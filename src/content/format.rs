@@ -22,10 +22,9 @@
 //! it is sent. So it finds a flipped bit anywhere, and a file that is cut off, grown, or half written. A crash cannot
 //! leave a whole trailer after data that was never synced, because no row links a file before it is synced.
 
-use sha2::{Digest as _, Sha256};
-
 use super::LARGEST;
 use crate::schema::file::Digest;
+use crate::sha256::{Sha256, sha256};
 
 /// Bytes of data that one checksum covers.
 pub const BLOCK: usize = 256 << 10;
@@ -83,13 +82,13 @@ impl BlockChecksums {
         let mut end = self.table;
         let trailer = trailer(self.size, crc32c::crc32c(&end));
         end.extend_from_slice(&trailer);
-        (self.size, Digest(self.sha.finalize().into()), end)
+        (self.size, Digest(self.sha.done()), end)
     }
 }
 
 /// SHA-256 of data that is wholly in memory.
 pub fn digest(data: &[u8]) -> Digest {
-    Digest(Sha256::digest(data).into())
+    Digest(sha256(data))
 }
 
 fn trailer(size: u64, table_sum: u32) -> Vec<u8> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, pin_mut};
-use sha2::{Digest as _, Sha256};
 
 use super::body::Body;
 use super::disk::{Disk, DiskFile};
@@ -14,6 +13,7 @@ use super::error::ContentError;
 use super::{Content, format, run};
 use crate::schema::FileId;
 use crate::schema::file::Digest;
+use crate::sha256::Sha256;
 
 /// Bytes saved at a time.
 const PIECE: usize = 1 << 20;
@@ -31,7 +31,7 @@ impl Body {
         while let Some(bytes) = stream.next().await {
             sha.update(&bytes?);
         }
-        let same = <[u8; 32]>::from(sha.finalize()) == digest.0;
+        let same = sha.done() == digest.0;
         if same { Ok(()) } else { Err(damaged("its bytes are not those of its digest")) }
     }
 }

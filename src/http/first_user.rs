@@ -12,9 +12,9 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use sha2::{Digest as _, Sha256};
 
 use crate::auth::random::random;
+use crate::sha256::sha256;
 
 /// The header that has it.
 const HEADER: &str = "first-user-secret";
@@ -38,7 +38,7 @@ impl FirstUserSecret {
         remove(file)?;
         let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
         made.write_all(format!("{HEADER}: {secret}\n").as_bytes())?;
-        Ok(Self(Arc::new(Inner { digest: Sha256::digest(secret).into(), file: Some(file.to_owned()) })))
+        Ok(Self(Arc::new(Inner { digest: sha256(secret), file: Some(file.to_owned()) })))
     }
 
     /// One that nobody knows, for a folder in which no file can be made.
@@ -49,7 +49,7 @@ impl FirstUserSecret {
     /// Whether these headers of a request have it.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let mut sent = headers.get_all(HEADER).iter();
-        let is_right = |text: &[u8]| <[u8; 32]>::from(Sha256::digest(text)) == self.0.digest;
+        let is_right = |text: &[u8]| sha256(text) == self.0.digest;
         matches!((sent.next(), sent.next()), (Some(text), None) if is_right(text.as_bytes()))
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rowdrive::schema::file;
-use sha2::{Digest, Sha256};
+use rowdrive::sha256::Sha256;
 
 use super::run_blocking;
 
@@ -26,7 +26,7 @@ impl Hasher {
 
     /// The digest in the form of `Repr-Digest` (RFC 9530).
     pub fn digest(self) -> String {
-        rowdrive::api::digest::format(&file::Digest(self.0.finalize().into()))
+        rowdrive::api::digest::format(&file::Digest(self.0.done()))
     }
 
     pub fn digest_of(bytes: &[u8]) -> String {

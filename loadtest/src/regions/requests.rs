@@ -15,7 +15,7 @@ use rand_distr::{Distribution, Zipf};
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::path::fold;
 use rowdrive::schema::{FileId, Timestamp, dir, file, index::by_name, index::by_owner, index::by_time};
-use sha2::{Digest, Sha256};
+use rowdrive::sha256::sha256;
 use uuid::Builder;
 
 use crate::data::Tree;
@@ -135,7 +135,7 @@ pub fn id(number: u64, seed: u64) -> FileId {
 
 /// The first half of SHA-256.
 pub fn hash(key: &[u8]) -> [u8; 16] {
-    Sha256::digest(key).first_chunk().copied().unwrap_or_default()
+    sha256(key).first_chunk().copied().unwrap_or_default()
 }
 
 /// Seconds of a load: three for each region, so that an import which fills one region after another fills one alone in

@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
+use rowdrive::sha256::Sha256;
 
 use super::{BackupFailed, Result, with_path};
 
@@ -219,7 +219,7 @@ pub fn digest(path: &Path) -> Result<String> {
                 len => sha.update(piece.get(..len).unwrap_or_default()),
             }
         }
-        Ok(sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(sha.done().iter().map(|byte| format!("{byte:02x}")).collect())
     };
     with_path(path, read())
 }

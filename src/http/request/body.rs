@@ -7,7 +7,6 @@ use axum::http::header::{
 use axum::http::{HeaderMap, Version};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::de::DeserializeOwned;
-use sha2::{Digest as _, Sha256};
 use tracing::Level;
 
 use super::digest::Digests;
@@ -19,6 +18,7 @@ use crate::http::response::memory;
 use crate::http::response::problem::{Problem, Result};
 use crate::http::server::body_timeout::BodyTooSlow;
 use crate::schema::file::Digest;
+use crate::sha256::sha256;
 
 /// Bytes of a JSON body: two paths of 4,096 bytes fit even if every byte is escaped.
 const JSON_BYTES: u64 = 64 * 1024;
@@ -178,7 +178,7 @@ async fn whole(headers: &HeaderMap, body: Body, limit: u64) -> Result<Vec<u8>> {
         text.extend_from_slice(&piece);
     }
     if !digests.is_empty() {
-        digests.check(Digest(Sha256::digest(&text).into()))?;
+        digests.check(Digest(sha256(&text)))?;
     }
     Ok(text)
 }

@@ -8,10 +8,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use sha2::{Digest, Sha256};
 
 use super::problem::{Problem, Result};
 use crate::auth::CursorSeal;
+use crate::sha256::Sha256;
 
 const PLAIN: u8 = 1;
 const SEALED: u8 = 2;
@@ -47,13 +47,15 @@ impl CursorScope {
     }
 
     fn hash(&self, position: &[u8]) -> Vec<u8> {
-        self.digest.clone().chain_update(position).finalize().iter().take(HASH).copied().collect()
+        let mut digest = self.digest.clone();
+        digest.update(position);
+        digest.done().iter().take(HASH).copied().collect()
     }
 
     pub fn encode(&self, position: &[u8]) -> Result<String> {
         let bytes = match &self.seal {
             None => [&[PLAIN], self.hash(position).as_slice(), position].concat(),
-            Some(seal) => [&[SEALED], seal.seal(&self.digest.clone().finalize(), position)?.as_slice()].concat(),
+            Some(seal) => [&[SEALED], seal.seal(&self.digest.clone().done(), position)?.as_slice()].concat(),
         };
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
@@ -75,7 +77,7 @@ impl CursorScope {
                 let (hash, position) = rest.split_at_checked(HASH)?;
                 (hash == self.hash(position)).then(|| position.to_vec())
             }
-            (SEALED, Some(seal)) => seal.open(&self.digest.clone().finalize(), rest),
+            (SEALED, Some(seal)) => seal.open(&self.digest.clone().done(), rest),
             _ => None,
         }
     }

@@ -9,9 +9,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
 
 use crate::api::shown::is_hidden;
+use crate::sha256::sha256;
 
 const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem}\
     input,button{font:inherit}\
@@ -35,7 +35,7 @@ pub fn made_policy(more: &str) -> HeaderValue {
 
 /// The source of an element of the page, as the policy names it (Content Security Policy Level 3).
 pub fn hash(text: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+    format!("sha256-{}", STANDARD.encode(sha256(text)))
 }
 
 /// A page with this body. `policy`: [`policy`], or one of [`made_policy`].
