@@ -1,5 +1,5 @@
-//! SHA-256 (FIPS 180-4), by aws-lc-rs: where a processor lacks the instructions for it, as those of Intel before 2019 do,
-//! the crate `sha2` takes several times as long.
+//! SHA-256 (FIPS 180-4), by aws-lc-rs: on processors without instructions for it, as many of Intel until 2020, the crate
+//! `sha2` takes several times as long.
 
 use aws_lc_rs::digest::{self, Context, Digest, SHA256};
 

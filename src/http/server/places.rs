@@ -17,8 +17,8 @@ use crate::http::metrics::ConnectionMetrics;
 
 /// An address has the places of a half divided by this, but always as many as one connection may use.
 const ADDRESS_DIVISOR: usize = 4;
-/// So long after its last request of a user has ended, a connection has places of users. Who is no user any more has them no
-/// longer: his requests break off.
+/// So long after its last request of a user has ended, a connection has places of users. Who is no user any more keeps them as
+/// long as his last requests run: bodies of files break off, and a page is sent to its end.
 const PROOF_LASTS: Duration = Duration::from_secs(60);
 /// So long after a request was refused, others hurry.
 const SHORT_AFTER: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ struct Half {
     /// How many an address has.
     address_limit: usize,
     of_addresses: PerClient<PlaceCount>,
-    /// Requests that found none.
+    /// Requests that found no place.
     refused: Counter,
 }
 

@@ -15,8 +15,8 @@ use super::super::test_app::TestApp;
 use super::http2::{Answer, Client, answer, connect, connect_as_user, connect_with, request};
 use super::secure_server::{LONG, SecureServer, serve_app};
 
-/// Requests of users beside the one of each connection that needs no place, and as many of strangers: each has 88 KiB of a quarter of the
-/// memory.
+/// Requests of users beside the one of each connection that needs no place, and as many of others: each has 88 KiB of a
+/// quarter of the memory.
 const PLACES: usize = 8;
 
 fn is_busy(answer: &Answer) -> bool {
