@@ -45,7 +45,7 @@ fn bytes_of(digest: &Digest) -> [u8; 32] {
 mod tests {
     use super::*;
 
-    /// The examples of FIPS 180-4, each in parts of every length.
+    /// No bytes, and the examples of FIPS 180-4, whole and in parts of every length.
     #[test]
     fn digests_are_those_of_the_standard() {
         let long = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";

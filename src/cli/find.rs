@@ -1,7 +1,5 @@
 //! `rowdrive find`: files of a running server by their names.
 
-use std::cell::Cell;
-
 use clap::Args;
 use reqwest::Method;
 use rowdrive::api::path;
@@ -30,7 +28,6 @@ impl Find {
         if self.name.trim_end_matches('*').contains('*') {
             super::say("rowdrive: only a star at the end matches anything; the others are parts of the name");
         }
-        let is_any = Cell::new(false);
         self.request.run(async |client, out| {
             let request = |page: &[(&str, &str)]| {
                 let mut query = vec![("name", self.name.as_str())];
@@ -38,12 +35,8 @@ impl Find {
                 query.extend(page);
                 client.resource_request(Method::GET, path::FIND, &query)
             };
-            let shown = self.request.pages((client, out), self.long, request, |entry| {
-                is_any.set(true);
-                &entry.path
-            });
-            shown.await?;
-            if !self.request.json && !is_any.get() && !self.name.ends_with('*') {
+            let found = self.request.pages((client, out), self.long, request, |entry| &entry.path).await?;
+            if !self.request.json && found == 0 && !self.name.ends_with('*') {
                 super::say(
                     "rowdrive: no file has this whole name; a star at the end finds the names that begin with it",
                 );

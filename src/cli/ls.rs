@@ -40,7 +40,8 @@ impl Ls {
 
     async fn list(&self, client: &DriveClient, out: &mut Out) -> Result<()> {
         let request = |page: &[(&str, &str)]| client.path_request(Method::GET, path::FS, (&self.path.path, true), page);
-        self.request.pages((client, out), self.long, request, |entry| &entry.name).await
+        self.request.pages((client, out), self.long, request, |entry| &entry.name).await?;
+        Ok(())
     }
 
     async fn file(&self, client: &DriveClient, out: &mut Out) -> Result<()> {

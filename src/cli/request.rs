@@ -73,15 +73,15 @@ impl RequestArgs {
 const PAGE: &str = "10000";
 
 impl RequestArgs {
-    /// Prints all pages of a list. `request` makes the request for the page of a query; `text` is the text for an
-    /// entry.
+    /// Prints all pages of a list, and returns how many entries there are. `request` makes the request for the page of a
+    /// query; `text` is the text for an entry.
     pub async fn pages(
         &self,
         (client, out): (&DriveClient, &mut Out),
         long: bool,
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
         text: impl for<'a> Fn(&'a EntryJson<'static>) -> &'a str,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let items = |page: ListPage<'static>| (page.entries, page.next);
         let print = |out: &mut Out, entry: &EntryJson<'static>| line(out, entry, text(entry), long);
         self.all_pages((client, out), request, items, print).await
@@ -109,23 +109,26 @@ impl RequestArgs {
         print: impl Fn(&mut Out, &T) -> io::Result<()>,
     ) -> Result<()> {
         let request = |page: &[(&str, &str)]| client.resource_request(Method::GET, resource, &[query, page].concat());
-        self.all_pages((client, out), request, items, print).await
+        self.all_pages((client, out), request, items, print).await?;
+        Ok(())
     }
 
-    /// Prints all pages of any list. `items`: those of a page, and its cursor to the next one; `print` prints one as text.
+    /// Prints all pages of any list, and returns how many items there are. `items`: those of a page, and its cursor to the
+    /// next one; `print` prints one as text.
     async fn all_pages<P: DeserializeOwned, T>(
         &self,
         (client, out): (&DriveClient, &mut Out),
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
         items: impl Fn(P) -> (Vec<T>, Option<String>),
         print: impl Fn(&mut Out, &T) -> io::Result<()>,
-    ) -> Result<()> {
-        let mut cursor: Option<String> = None;
+    ) -> Result<usize> {
+        let (mut cursor, mut count) = (None::<String>, 0);
         loop {
             let mut query = vec![("limit", PAGE)];
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
             let answer = client.text(request(&query)).await?;
             let (page, next) = items(client.parse(&answer)?);
+            count += page.len();
             if self.json {
                 writeln!(out, "{answer}")?;
             } else {
@@ -133,7 +136,7 @@ impl RequestArgs {
             }
             match next {
                 Some(next) => cursor = Some(next),
-                None => return Ok(()),
+                None => return Ok(count),
             }
         }
     }
