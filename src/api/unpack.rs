@@ -9,6 +9,8 @@ use super::problem::ProblemKind;
 
 /// The parameter that asks for it, and its only value.
 pub const PARAMETER: (&str, &str) = ("unpack", "tar");
+/// The parameter that says whether files are replaced; without it they are.
+pub const OVERWRITE: &str = "overwrite";
 /// The media type of the answer.
 pub const MEDIA_TYPE: &str = "application/x-ndjson";
 /// The pax record of a member that has the SHA-256 of its content, written as in `Repr-Digest`.

@@ -30,7 +30,7 @@ pub enum PasswordError {
     TooLong(usize),
     #[error("a password does not start with {TOKEN_PREFIX}: tokens do")]
     Token,
-    #[error("too many passwords are being verified: try again in a few seconds")]
+    #[error("too many passwords are being verified, or uploads use the memory for it: try again in a few seconds")]
     Busy,
     #[error("a password could not be hashed: {0}")]
     Failed(String),

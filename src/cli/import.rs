@@ -15,8 +15,8 @@ use crate::client::stats::TransferStats;
 /// Upload a folder and all that it holds, with the times of its files.
 ///
 /// What is on the drive with the same size, time and SHA-256 (as the drive knows it; no content is read there) is left
-/// as it is, so an import that was interrupted is run again; other files of the same name are replaced, and nothing is
-/// removed. Symbolic links, pipes, sockets and devices, and data folders and backups of drives, are named and not
+/// as it is, so an import that was interrupted is run again. Other files of the same name are replaced and counted, also
+/// those of other users, or left as they are with --no-overwrite; nothing is removed. Symbolic links, pipes, sockets and devices, and data folders and backups of drives, are named and not
 /// followed. Exit code 1 if a file failed, each is named, or if it was interrupted.
 #[derive(Args)]
 pub struct ImportArgs {
@@ -26,6 +26,9 @@ pub struct ImportArgs {
     /// The folder on the drive that gets it; made if it is missing.
     #[arg(value_name = "/PATH", value_parser = PathArg::parse, default_value = "/")]
     to: PathArg,
+    /// Leave files as they are that the drive has with other content or another time; each is named.
+    #[arg(long)]
+    no_overwrite: bool,
     #[command(flatten)]
     server: ServerArg,
     #[command(flatten)]
@@ -39,7 +42,8 @@ impl ImportArgs {
 
     async fn import(self) -> Result<CommandOutcome, ImportError> {
         let client = self.server.client()?;
-        let import = import::Import::open(client, self.from, self.to.path).await?;
+        let overwrite = !self.no_overwrite;
+        let import = import::Import::open(client, self.from, self.to.path, overwrite).await?;
         let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));
         Ok(transfer::run(&stats, "sent", import.run(jobs, retry, stats.clone())).await?)

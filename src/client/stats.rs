@@ -56,6 +56,8 @@ pub struct TransferStats {
     /// Files that existed already with the same content, and their bytes.
     kept_files: AtomicU64,
     kept_bytes: AtomicU64,
+    /// Of the moved files those that have replaced another one.
+    replaced_files: AtomicU64,
     folders: AtomicU64,
     /// Bytes of files in transfer.
     in_flight: AtomicU64,
@@ -84,6 +86,11 @@ impl TransferStats {
         self.moved_files.fetch_add(1, Relaxed);
         self.moved_bytes.fetch_add(bytes, Relaxed);
         self.failures_in_a_row.store(0, Relaxed);
+    }
+
+    /// One of the moved files has replaced another one.
+    pub fn replaced(&self) {
+        self.replaced_files.fetch_add(1, Relaxed);
     }
 
     pub fn kept(&self, bytes: u64) {
@@ -153,14 +160,18 @@ impl TransferStats {
         Ok(())
     }
 
-    /// The last line. Folders are counted if any was made.
+    /// The last line. Replaced files and folders are counted if there were any.
     pub fn summary(&self, done: &str) -> String {
         let [files, bytes, kept, folders] =
             [&self.moved_files, &self.moved_bytes, &self.kept_files, &self.folders].map(|n| n.load(Relaxed));
+        let replaced = match self.replaced_files.load(Relaxed) {
+            0 => String::new(),
+            many => format!(" {many} of them replaced others,"),
+        };
         let [skipped, renamed, failed] = self.notes().counts;
         let folders = if folders == 0 { String::new() } else { format!(" {folders} folders made;") };
         format!(
-            "{files} files {done} ({bytes} bytes), {kept} were there;{folders} \
+            "{files} files {done} ({bytes} bytes),{replaced} {kept} were there;{folders} \
              {skipped} skipped, {renamed} renamed, {failed} failed"
         )
     }

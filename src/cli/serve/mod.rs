@@ -26,6 +26,7 @@ use super::{CommandOutcome, log, process_metrics, size_arg};
 use crate::data_folder::{self, DataFolderError};
 
 mod fd_limit;
+mod memory_limit;
 pub mod open;
 
 /// Serve a data folder over HTTP.
@@ -67,7 +68,8 @@ pub struct Serve {
     /// The largest request body, as in 10GiB; without it, as much as the disk holds.
     #[arg(long, value_name = "SIZE", env = "ROWDRIVE_MAX_BODY", value_parser = size_arg::parse)]
     max_body: Option<u64>,
-    /// Connections at a time; beyond that, the one that has been idle longest is closed.
+    /// Connections at a time, at most one for each 256 KiB of --memory; beyond that, the one that has been idle longest is
+    /// closed.
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
@@ -228,7 +230,7 @@ impl Serve {
             }
         };
         announce(&listener, tls.is_some())?;
-        let limits = fd_limit::bound(self.limits(), files);
+        let limits = memory_limit::bound(fd_limit::bound(self.limits(), files), memory);
         let Self { hosts, proxies, insecure_http, max_body, hsts, .. } = self;
         let options = Options { hosts, proxies, insecure_http, max_body, hsts, first_user, limits };
         let again = signals.clone().reached(2);

@@ -12,14 +12,14 @@ use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response};
 use rowdrive::api::path;
-use rowdrive::api::unpack::{MEDIA_TYPE, PARAMETER, UnpackLine};
+use rowdrive::api::unpack::{MEDIA_TYPE, OVERWRITE, PARAMETER, UnpackLine};
 use rowdrive::schema::DrivePath;
 use tokio::sync::mpsc;
 
 use super::plan::ImportTask;
 use super::tar;
 use super::upload::{self, SmallFile};
-use crate::client::stats::TransferStats;
+use crate::client::stats::{TransferNote, TransferStats};
 use crate::client::{ClientError, DriveClient, FailureScope};
 use crate::local_fs::run_blocking;
 
@@ -33,6 +33,8 @@ pub struct Batcher {
     pub stats: Arc<TransferStats>,
     /// The directory that gets the tree.
     pub to: DrivePath,
+    /// Whether files with other content are replaced.
+    pub overwrite: bool,
     /// Tasks that are not done in a batch.
     pub single: mpsc::Sender<ImportTask>,
     /// Whether the server unpacks tars; an older one does not.
@@ -58,6 +60,8 @@ struct BatchTask {
 enum TaskState {
     /// The file is on the drive already.
     Kept,
+    /// The drive has another file of this name, which is not replaced.
+    Left,
     /// It is not in the tar: a large file, or one that cannot be read now.
     Single,
     /// It is in the tar.
@@ -75,8 +79,8 @@ impl Batcher {
                 }
                 return;
             }
-            let to = self.to.clone();
-            let batch = match run_blocking(move || Ok::<_, io::Error>(Batch::read(tasks, &to))).await {
+            let (to, overwrite) = (self.to.clone(), self.overwrite);
+            let batch = match run_blocking(move || Ok::<_, io::Error>(Batch::read(tasks, &to, overwrite))).await {
                 Ok(batch) => batch,
                 Err(error) => {
                     return self.stats.fail(format!("some files cannot be read: {error}"), FailureScope::Item);
@@ -91,6 +95,11 @@ impl Batcher {
             for BatchTask { task, bytes, state } in of_batch {
                 match state {
                     TaskState::Kept => self.stats.kept(bytes),
+                    TaskState::Left => {
+                        if let ImportTask::File(file) = &task {
+                            self.stats.note(TransferNote::Skipped, file.left_note());
+                        }
+                    }
                     TaskState::Single | TaskState::Sent => self.alone(task).await,
                     TaskState::Stored => {}
                 }
@@ -106,7 +115,8 @@ impl Batcher {
 
     /// Sends a tar, and marks the members that are stored.
     async fn send(&self, tar: Bytes, tasks: &mut [BatchTask]) -> Result<(), ClientError> {
-        let request = self.client.path_request(Method::PUT, path::FS, (&self.to, true), &[PARAMETER]);
+        let overwrite = (OVERWRITE, if self.overwrite { "true" } else { "false" });
+        let request = self.client.path_request(Method::PUT, path::FS, (&self.to, true), &[PARAMETER, overwrite]);
         let sent = self.client.with_timeout(self.client.send(request.body(tar))).await;
         let response = match sent {
             Ok(response) if is_answer(&response) => response,
@@ -163,27 +173,32 @@ impl BatchTask {
         self.state = TaskState::Stored;
         match &self.task {
             ImportTask::Make(_) => stats.made_folder(),
-            ImportTask::File(_) => stats.moved(self.bytes),
+            ImportTask::File(file) => {
+                if file.there.is_some() {
+                    stats.replaced();
+                }
+                stats.moved(self.bytes);
+            }
         }
     }
 }
 
 impl Batch {
     /// Reads files until the batch is full.
-    fn read(tasks: Vec<ImportTask>, to: &DrivePath) -> Self {
+    fn read(tasks: Vec<ImportTask>, to: &DrivePath, overwrite: bool) -> Self {
         let mut batch = Self::default();
         for task in tasks {
             if batch.tar.len() >= BYTES {
                 batch.rest.push(task);
             } else {
-                batch.add(task, to);
+                batch.add(task, to, overwrite);
             }
         }
         tar::end(&mut batch.tar);
         batch
     }
 
-    fn add(&mut self, task: ImportTask, to: &DrivePath) {
+    fn add(&mut self, task: ImportTask, to: &DrivePath, overwrite: bool) {
         let name = name_below(to, task.path());
         let (bytes, state) = match &task {
             ImportTask::Make(_) => {
@@ -193,6 +208,9 @@ impl Batch {
             ImportTask::File(file) => match upload::read_small(file) {
                 Some(SmallFile { version, digest, .. }) if file.is_on_drive(&version, &digest) => {
                     (version.size, TaskState::Kept)
+                }
+                Some(SmallFile { version, .. }) if !overwrite && file.there.is_some() => {
+                    (version.size, TaskState::Left)
                 }
                 Some(SmallFile { bytes, version, digest }) => {
                     tar::add_file(&mut self.tar, name, version.modified(), &digest, &bytes);

@@ -61,11 +61,13 @@ pub struct Import {
     top: Arc<OpenFolder>,
     from: PathBuf,
     to: DrivePath,
+    /// Whether files with other content are replaced.
+    overwrite: bool,
 }
 
 impl Import {
     /// Opens the local folder, and creates the directory on the drive if it is missing.
-    pub async fn open(client: DriveClient, from: PathBuf, to: DrivePath) -> Result<Self, ImportError> {
+    pub async fn open(client: DriveClient, from: PathBuf, to: DrivePath, overwrite: bool) -> Result<Self, ImportError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotADirectory if from.is_file() => ImportError::File(from.clone()),
             _ => ImportError::Local(from.clone(), error),
@@ -80,19 +82,20 @@ impl Import {
             ClientError::Problem(_) => ImportError::Target(to.to_string(), error),
             other => ImportError::Client(other),
         })?;
-        Ok(Self { client, top, from, to })
+        Ok(Self { client, top, from, to, overwrite })
     }
 
     /// Uploads all of it, `jobs` files at a time. Failures are in `stats`.
     pub async fn run(self, jobs: usize, retry: RetryPolicy, stats: Arc<TransferStats>) {
-        let Self { client, top, from, to } = self;
+        let Self { client, top, from, to, overwrite } = self;
         let _counting = count::start(top.clone(), stats.clone());
         let (sender, planned) = mpsc::channel(batch::TASKS);
         let (single, left) = mpsc::channel(4 * jobs);
         let places = Arc::new(Semaphore::new(plan::OPEN_FOLDERS));
         let planner = ImportPlanner { places, client: client.clone(), retry, stats: stats.clone(), jobs: sender };
         let unpacks = AtomicBool::new(true);
-        let batcher = Batcher { client: client.clone(), stats: stats.clone(), to: to.clone(), single, unpacks };
+        let (of_batches, below) = (stats.clone(), to.clone());
+        let batcher = Batcher { client: client.clone(), stats: of_batches, to: below, overwrite, single, unpacks };
         let batches = stream::unfold(planned, async |mut from| {
             let mut tasks = Vec::new();
             let many = from.recv_many(&mut tasks, batch::TASKS).await;
@@ -102,7 +105,7 @@ impl Import {
             let batcher = &batcher;
             batches.for_each_concurrent(jobs.min(BATCHES), |tasks| batcher.run(tasks)).await;
         };
-        let sending = Uploader { client, retry, stats };
+        let sending = Uploader { client, retry, stats, overwrite };
         let queue = stream::unfold(left, async |mut from| from.recv().await.map(|job| (job, from)));
         let sent = queue.for_each_concurrent(jobs, |job| sending.job(job));
         tokio::join!(planner.run(top, from, to), batching, sent);

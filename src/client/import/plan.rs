@@ -61,9 +61,19 @@ pub struct RemoteFile {
 impl FileUpload {
     /// Whether the drive has this content, with this time.
     pub fn is_on_drive(&self, version: &FileStamp, digest: &str) -> bool {
-        self.there.as_ref().is_some_and(|there| {
-            (there.size, there.modified, there.digest.as_str()) == (version.size, Some(version.modified()), digest)
-        })
+        self.there.as_ref().is_some_and(|there| there.is(version, digest))
+    }
+
+    /// What is said of a file that is not sent, since the drive has another one.
+    pub fn left_note(&self) -> String {
+        format!("{}: the drive has another file of this name, which is left as it is", self.shown)
+    }
+}
+
+impl RemoteFile {
+    /// Whether it has this content, with this time.
+    pub fn is(&self, version: &FileStamp, digest: &str) -> bool {
+        (self.size, self.modified, self.digest.as_str()) == (version.size, Some(version.modified()), digest)
     }
 }
 

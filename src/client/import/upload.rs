@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use reqwest::header::CONTENT_LENGTH;
+use reqwest::header::{CONTENT_LENGTH, IF_NONE_MATCH};
 use reqwest::{Body, Method};
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::header::REPR_DIGEST;
 use rowdrive::api::path;
 use rowdrive::api::problem::ProblemKind;
 
-use super::plan::{FileUpload, ImportTask};
+use super::plan::{FileUpload, ImportTask, RemoteFile};
 use crate::client::retry::{RetryPolicy, Retryable};
-use crate::client::stats::{BytesInFlight, TransferStats};
+use crate::client::stats::{BytesInFlight, TransferNote, TransferStats};
 use crate::client::{ClientError, DriveClient, FailureScope, RESPONSE_TIMEOUT};
 use crate::local_fs::{self, FileStamp, Hasher, OpenFolder, run_blocking};
 
@@ -34,6 +34,8 @@ pub struct Uploader {
     pub client: DriveClient,
     pub retry: RetryPolicy,
     pub stats: Arc<TransferStats>,
+    /// Whether files with other content are replaced.
+    pub overwrite: bool,
 }
 
 /// Why a file was not uploaded.
@@ -47,6 +49,8 @@ enum SendError {
     Changed,
     #[error("the server has stored other bytes than were sent")]
     Other,
+    #[error("the drive has a file of this name by now")]
+    Taken,
 }
 
 impl From<io::Error> for SendError {
@@ -60,7 +64,7 @@ impl Retryable for SendError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Client(error) => error.retry_after(),
-            Self::Local(_) | Self::Changed | Self::Other => None,
+            Self::Local(_) | Self::Changed | Self::Other | Self::Taken => None,
         }
     }
 }
@@ -95,7 +99,9 @@ impl Uploader {
                 Err(error) => {
                     let scope = match &error {
                         SendError::Client(error) => error.scope(),
-                        SendError::Local(_) | SendError::Changed | SendError::Other => FailureScope::Item,
+                        SendError::Local(_) | SendError::Changed | SendError::Other | SendError::Taken => {
+                            FailureScope::Item
+                        }
                     };
                     self.stats.fail(format!("{}: {error}", job.shown), scope);
                 }
@@ -121,11 +127,32 @@ impl Uploader {
             self.stats.kept(version.size);
             return Ok(());
         }
-        let stored = self.retry.run(async || self.put(job, &reading).await).await?;
+        if !self.overwrite && job.there.is_some() {
+            self.stats.note(TransferNote::Skipped, job.left_note());
+            return Ok(());
+        }
+        let stored = match self.retry.run(async || self.put(job, &reading).await).await {
+            Err(SendError::Taken) => return self.compare(job, &reading).await,
+            stored => stored?,
+        };
         if stored.digest.as_ref() != Some(digest) || stored.bytes() != version.size {
             return Err(SendError::Other);
         }
+        if job.there.is_some() {
+            self.stats.replaced();
+        }
         self.stats.moved(version.size);
+        Ok(())
+    }
+
+    /// A file that was not there before is there now: that of another program, or this one, if only the answer was lost.
+    async fn compare(&self, job: &FileUpload, reading: &ReadFile) -> Result<(), SendError> {
+        let there = self.retry.run(async || self.client.stat(&job.path).await).await?.map(RemoteFile::from);
+        if there.is_some_and(|there| there.is(&reading.version, &reading.digest)) {
+            self.stats.kept(reading.version.size);
+        } else {
+            self.stats.note(TransferNote::Skipped, job.left_note());
+        }
         Ok(())
     }
 
@@ -147,6 +174,7 @@ impl Uploader {
         let modified = version.modified().rfc3339();
         let request = self.client.path_request(Method::PUT, path::FS, (&job.path, false), &[("modified", &modified)]);
         let request = request.header(REPR_DIGEST, digest);
+        let request = if self.overwrite { request } else { request.header(IF_NONE_MATCH, "*") };
         let stored = match content {
             UploadContent::Small(bytes) => {
                 self.client.with_timeout(self.client.json(request.body(bytes.clone()))).await
@@ -165,6 +193,7 @@ impl Uploader {
         };
         match stored {
             Err(ClientError::Problem(problem)) if problem.is(ProblemKind::DigestMismatch) => Err(SendError::Changed),
+            Err(ClientError::Problem(problem)) if problem.is(ProblemKind::Precondition) => Err(SendError::Taken),
             stored => Ok(stored?),
         }
     }

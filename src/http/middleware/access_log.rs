@@ -33,9 +33,10 @@ use crate::http::request::client::Client;
 use crate::http::request::{accepts_html, identity, requester};
 use crate::http::response::problem::{self, Problem};
 use crate::http::response::share_page;
+use crate::http::response::watched::Watched;
 use crate::http::routes::pattern::{self, label};
 use crate::http::routes::{login, share_login};
-use crate::http::server::{ConnectionPlaces, UserRequest, drain};
+use crate::http::server::{RunningStream, UserRequest, drain};
 use crate::schema::user_name::UserName;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
@@ -66,7 +67,7 @@ pub async fn handle<F: Future<Output = Response>>(
         bytes: 0,
         started: Instant::now(),
         _in_flight: app.metrics.start_request(),
-        _of_user: None,
+        of_user: None,
         app: app.clone(),
     };
     let client = Client::of(&request, &app.options.proxies);
@@ -97,6 +98,10 @@ pub async fn handle<F: Future<Output = Response>>(
             Problem::internal(&"a handler panicked").into_response()
         })
     });
+    if !Watched::is(&response) {
+        // From here on nobody asks whether he still is one: the client may read the response for hours.
+        line.of_user = None;
+    }
     tell_problem(&app, &mut response, id, shows_no_share);
     app.metrics.answered(route, &line.method, response.status(), line.started.elapsed());
     line.status = Some(response.status().as_u16());
@@ -199,7 +204,7 @@ async fn authorize(
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
     // A user, or anybody on a drive without users: other requests of the connection have places of users.
     if callers.need_user() {
-        line._of_user = request.extensions().get::<Arc<ConnectionPlaces>>().map(ConnectionPlaces::begin_of_user);
+        line.of_user = request.extensions().get::<Arc<RunningStream>>().map(|stream| stream.begin_of_user());
     }
     let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));
     match requester.as_ref().and_then(Requester::user) {
@@ -248,8 +253,8 @@ struct LogLine {
     started: Instant,
     app: App,
     _in_flight: InFlight,
-    /// Of a request of HTTP/2.
-    _of_user: Option<UserRequest>,
+    /// Of a request of HTTP/2 whose user is known to be one.
+    of_user: Option<UserRequest>,
 }
 
 impl LogLine {

@@ -81,7 +81,7 @@ impl From<AuthError> for Problem {
             AuthError::Contended => Self::new(ProblemKind::Busy, "Others are changing the same users: try again."),
             AuthError::Slowed(seconds) => Self::slowed(seconds),
             AuthError::Password(PasswordError::Busy) => {
-                Self::new(ProblemKind::Busy, "Too many passwords are being verified: try again, or use a token.")
+                Self::new(ProblemKind::Busy, "Passwords wait for each other, or for memory that uploads use: try again, or use a token.")
             }
             AuthError::Password(PasswordError::Failed(_) | PasswordError::Random(_)) | AuthError::Random(_) => {
                 Self::internal(&error)

@@ -15,4 +15,5 @@ pub mod password_form;
 pub mod problem;
 pub mod share_page;
 pub mod upload_page;
+pub mod watched;
 pub mod written;

@@ -25,6 +25,7 @@ use crate::http::response::headers;
 use crate::http::response::http_date::HttpDate;
 use crate::http::response::memory;
 use crate::http::response::problem::{Problem, Result};
+use crate::http::response::watched::Watched;
 use crate::schema::dir::FileEntry;
 use crate::schema::file::ContentLocation;
 use crate::schema::{DrivePath, Timestamp};
@@ -175,7 +176,8 @@ async fn respond(
         Some(Ok(first)) => {
             let first = permit.map_or(first.clone(), |permit| permit.attach(first));
             count(app, ask).await?;
-            Ok(Some((status, headers, whole(first, pieces, path.clone(), app.metrics.damage.clone())).into_response()))
+            let body = whole(first, pieces, path.clone(), app.metrics.damage.clone());
+            Ok(Some(Watched::mark((status, headers, body).into_response())))
         }
         Some(Err(DriveError::Content(ContentError::Gone(_)))) => Ok(None),
         Some(Err(error)) => Err(failed(error, path)),

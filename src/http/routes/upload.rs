@@ -8,7 +8,7 @@ use axum::response::Response;
 
 use crate::api;
 use crate::api::entry::EntryJson;
-use crate::api::unpack::UnpackLine;
+use crate::api::unpack::{OVERWRITE, UnpackLine};
 use crate::drive::{DriveError, PutError, PutOptions, UserDrive};
 use crate::http::app::App;
 use crate::http::media_type;
@@ -53,7 +53,7 @@ pub async fn put(
     body: Body,
 ) -> Result<Response> {
     if target.directory {
-        let params = Params::parse(uri.query(), &["parents", unpack::PARAMETER, unpack::OVERWRITE])?;
+        let params = Params::parse(uri.query(), &["parents", unpack::PARAMETER, OVERWRITE])?;
         return if params.has(unpack::PARAMETER) {
             unpack::put((&app, &drive), &target.path, (creator, preconditions), &params, (version, &headers), body)
                 .await
@@ -172,7 +172,7 @@ pub async fn make_directory(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    if params.has(unpack::OVERWRITE) {
+    if params.has(OVERWRITE) {
         return Err(Problem::malformed("`overwrite` is for the members of a tar: send `unpack=tar` with it."));
     }
     let parents = params.flag("parents", true)?;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use http_body::{Body as _, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use super::connection_limit::ConnectionSlot;
 use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts, is_by_link};
@@ -91,11 +91,10 @@ pub struct BodyTooSlow;
 struct StreamCut;
 
 /// The same request with time-outs on its body, if it has one.
-pub fn time_body(
-    request: Request<Incoming>,
-    timeouts: Timeouts,
-    carrier: impl FnOnce() -> BodyCarrier,
-) -> Request<Body> {
+pub fn time_body<B>(request: Request<B>, timeouts: Timeouts, carrier: impl FnOnce() -> BodyCarrier) -> Request<Body>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     let (parts, body) = request.into_parts();
     let is_by_link = is_by_link(parts.uri.path());
     let mut request = Request::from_parts(parts, Body::empty());

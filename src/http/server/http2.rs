@@ -30,6 +30,7 @@ use super::http2_body::{PIECE, SentBody};
 use super::http2_socket::{Http2Socket, SocketState};
 use super::places::ConnectionPlaces;
 use super::slow_client::{Timeouts, is_by_link};
+use super::small_frames::{ReceivedBody, SmallFrames};
 use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
 use crate::api::header::REQUEST_ID;
@@ -61,11 +62,12 @@ pub async fn serve(
     mut ended: watch::Receiver<bool>,
 ) -> Option<CloseReason> {
     let ConnectionContext { slot, timeouts, responses, .. } = context;
-    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone(), places));
+    let (head, frames) = (timeouts.limits.head, Arc::<SmallFrames>::default());
+    let streams = Streams::new(slot.clone(), places, frames.clone());
     let tasks = StreamTasks::new(streams.clone(), timeouts.clone());
     let _tasks_end = EndTasks(tasks.clone());
     let socket = Arc::new(SocketState::default());
-    let stream = TokioIo::new(Http2Socket::new(stream, socket.clone()));
+    let stream = TokioIo::new(Http2Socket::new(stream, socket.clone(), frames));
     let service = service_fn(move |request| handle(request, app.clone(), timeouts.clone()));
     let mut connection = pin!(builder(tasks).serve_connection(stream, service));
     let mut evicted = pin!(slot.evicted());
@@ -140,6 +142,8 @@ async fn handle(
     timeouts: Timeouts,
 ) -> Result<Response<SentBody>, Infallible> {
     let stream = stream_task::current();
+    let frames = stream.as_ref().map(|stream| stream.frames.clone()).unwrap_or_default();
+    let request = request.map(|body| ReceivedBody::new(body, frames));
     let send = |response: Response| response.map(|body| SentBody::new(body, stream.clone()));
     let Some(running) = stream.as_ref().and_then(|stream| stream.running.clone()) else {
         return Ok(send(refused()));
@@ -151,10 +155,9 @@ async fn handle(
     if let Some(stream) = stream.as_ref().filter(|_| is_by_link(request.uri().path())) {
         stream.set_by_link();
     }
-    let places = running.places().clone();
-    let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running));
+    let mut request = time_body(request, timeouts, || BodyCarrier::Stream(running.clone()));
     request.extensions_mut().insert(Secure);
-    request.extensions_mut().insert(places);
+    request.extensions_mut().insert(running);
     let mut response = app.call(request).await?;
     // Nothing follows these, and the length would be that of another response (RFC 9110 section 8.6). Over HTTP/1.1 the
     // library removes it.

@@ -1,17 +1,22 @@
 //! The bytes of an HTTP/2 connection, after TLS. It notes whether written bytes wait for the socket, and fails a
-//! connection whose client sends too many frames that cost work and carry nothing.
+//! connection whose client sends too many frames that cost work and carry nothing, or [little](super::small_frames).
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Instant;
 
+use super::small_frames::{Pause, SMALL, SmallFrames};
+
+const DATA: u8 = 0;
+/// A frame DATA may have padding after its content: its first byte tells how much (RFC 9113 section 6.1).
+const PADDED: u8 = 8;
 /// PRIORITY, RST_STREAM, SETTINGS and PING (RFC 9113 section 6).
 const CONTROL: [u8; 4] = [2, 3, 4, 6];
 /// How many of them a client may send in this time.
@@ -19,6 +24,8 @@ const CONTROL_FRAMES: u32 = 1000;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Bytes before the first frame.
 const PREFACE: usize = 24;
+/// Bytes of the head of a frame.
+const HEAD: usize = 9;
 
 /// What is known of the bytes of a connection.
 #[derive(Default)]
@@ -33,82 +40,118 @@ impl SocketState {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has sent too many control frames.
+    /// Whether the client has sent too many control frames, or too many small ones that no handler takes.
     pub fn is_flooded(&self) -> bool {
         self.flooded.load(Ordering::Relaxed)
     }
 }
 
 pub struct Http2Socket<S> {
-    stream: S,
+    /// Its limit is that of the next read.
+    stream: Take<S>,
     state: Arc<SocketState>,
-    frames: FrameCounter,
+    counter: FrameCounter,
+    small: Arc<SmallFrames>,
+    pause: Pause,
 }
 
-impl<S> Http2Socket<S> {
-    pub fn new(stream: S, state: Arc<SocketState>) -> Self {
-        Self { stream, state, frames: FrameCounter::new() }
+impl<S: AsyncRead> Http2Socket<S> {
+    pub fn new(stream: S, state: Arc<SocketState>, small: Arc<SmallFrames>) -> Self {
+        Self { stream: stream.take(0), state, counter: FrameCounter::new(), small, pause: Pause::default() }
     }
 }
 
-/// Counts the control frames of a client.
+impl<S> Http2Socket<S> {
+    fn flooded(&self, with: &'static str) -> io::Error {
+        self.state.flooded.store(true, Ordering::Relaxed);
+        io::Error::other(with)
+    }
+}
+
+/// Counts the frames of a client.
 struct FrameCounter {
     /// Bytes before the next head of a frame.
     skip: usize,
-    /// The begin of a head.
-    head: SmallVec<[u8; 9]>,
+    /// The begin of a head, with the byte after it if that tells of padding.
+    head: SmallVec<[u8; HEAD + 1]>,
     since: Instant,
-    many: u32,
+    /// Control frames since then.
+    control: u32,
 }
 
 impl FrameCounter {
     fn new() -> Self {
-        Self { skip: PREFACE, head: SmallVec::new(), since: Instant::now(), many: 0 }
+        Self { skip: PREFACE, head: SmallVec::new(), since: Instant::now(), control: 0 }
     }
 
-    /// Counts the frames that begin in these bytes. False if there are too many.
-    fn count(&mut self, mut bytes: &[u8]) -> bool {
+    /// Counts the frames that begin in these bytes. Returns how many small ones of bodies there are.
+    fn count(&mut self, mut bytes: &[u8]) -> usize {
         if self.since.elapsed() >= PERIOD {
-            (self.since, self.many) = (Instant::now(), 0);
+            (self.since, self.control) = (Instant::now(), 0);
         }
+        let mut small = 0;
         loop {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
-            let Some((first, rest)) = bytes.get(skipped..).and_then(<[u8]>::split_first) else {
-                return self.many <= CONTROL_FRAMES;
-            };
+            let Some((first, rest)) = bytes.get(skipped..).and_then(<[u8]>::split_first) else { return small };
             bytes = rest;
             self.head.push(*first);
-            if let &[a, b, c, kind, _, _, _, _, _] = self.head.as_slice() {
-                self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
-                self.many += u32::from(CONTROL.contains(&kind));
-                self.head.clear();
-            }
+            let &[a, b, c, kind, flags, _, _, _, _, ref padding @ ..] = self.head.as_slice() else { continue };
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            let is_padded = kind == DATA && flags & PADDED != 0 && length > 0;
+            let content = match padding {
+                [] if is_padded => continue,
+                [] => length,
+                padding => length - 1 - padding.iter().map(|&bytes| bytes as usize).sum::<usize>().min(length - 1),
+            };
+            self.skip = length - usize::from(is_padded);
+            self.control += u32::from(CONTROL.contains(&kind));
+            // The library counts the empty ones.
+            small += usize::from(kind == DATA && (1..SMALL).contains(&content));
+            self.head.clear();
         }
+    }
+
+    fn is_flooded(&self) -> bool {
+        self.control > CONTROL_FRAMES
+    }
+
+    /// Bytes in which at most so many small frames begin, at least one.
+    fn bytes_of(&self, frames: usize) -> u64 {
+        (self.skip + frames * (HEAD + 1)) as u64
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Http2Socket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { small, pause, .. } = &mut *self;
+        let Ok(room) = ready!(small.poll_room(cx, pause)) else {
+            return Poll::Ready(Err(self.flooded("too many small frames that wait")));
+        };
+        let most = self.counter.bytes_of(room);
+        self.stream.set_limit(most);
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         let bytes = buf.filled().get(before..).unwrap_or_default();
-        if !self.frames.count(bytes) {
-            self.state.flooded.store(true, Ordering::Relaxed);
-            return Poll::Ready(Err(io::Error::other("too many control frames")));
+        let arrived = self.counter.count(bytes);
+        if arrived > 0 {
+            self.small.arrived(arrived);
+        }
+        if self.counter.is_flooded() {
+            return Poll::Ready(Err(self.flooded("too many control frames")));
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.state.unsent.store(true, Ordering::Relaxed);
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        Pin::new(self.stream.get_mut()).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        let flushed = Pin::new(self.stream.get_mut()).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.state.unsent.store(false, Ordering::Relaxed);
         }
@@ -116,7 +159,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(self.stream.get_mut()).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -125,11 +168,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.state.unsent.store(true, Ordering::Relaxed);
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        Pin::new(self.stream.get_mut()).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.get_ref().is_write_vectored()
     }
 }
 
@@ -142,10 +185,47 @@ mod tests {
         let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[6; 8]].concat();
         let data = [&[0, 0, 9, 0, 0, 0, 0, 0, 1][..], &[6; 9]].concat();
         for piece in [1, 5, 1000] {
-            let mut frames = FrameCounter::new();
+            let mut counter = FrameCounter::new();
             let honest = [vec![6; PREFACE], data.repeat(5000), ping.repeat(1000)].concat();
-            assert!(honest.chunks(piece).all(|bytes| frames.count(bytes)), "{piece}");
-            assert!(!ping.chunks(piece).all(|bytes| frames.count(bytes)), "{piece}");
+            let small: usize = honest.chunks(piece).map(|bytes| counter.count(bytes)).sum();
+            assert_eq!((small, counter.is_flooded()), (5000, false), "{piece}");
+            ping.chunks(piece).for_each(|bytes| assert_eq!(counter.count(bytes), 0));
+            assert!(counter.is_flooded(), "{piece}");
         }
+    }
+
+    /// What is a small one, whatever the padding. Frames after it are found.
+    #[test]
+    fn a_frame_is_small_by_its_content() {
+        let frame = |kind: u8, flags: u8, content: &[u8]| {
+            let length = (content.len() as u32).to_be_bytes();
+            [&length[1..], &[kind, flags, 0, 0, 0, 1], content].concat()
+        };
+        let padded = |bytes: usize, padding: u8| {
+            frame(DATA, PADDED, &[&[padding][..], &vec![b'x'; bytes], &vec![0; padding.into()]].concat())
+        };
+        let all = [
+            (frame(DATA, 0, b""), 0),
+            (frame(DATA, 1, b"x"), 1),
+            (frame(DATA, 0, &[b'x'; SMALL - 1]), 1),
+            (frame(DATA, 0, &[b'x'; SMALL]), 0),
+            (padded(0, 9), 0),
+            (padded(1, 255), 1),
+            (padded(SMALL - 1, 255), 1),
+            (padded(SMALL, 0), 0),
+            // No frame at all: the library ends the connection.
+            (frame(DATA, PADDED, b""), 0),
+            (frame(DATA, PADDED, &[200, 1]), 0),
+            (frame(1, PADDED, b"head"), 0),
+        ];
+        for piece in [1, 9, 10, 5000] {
+            let mut counter = FrameCounter::new();
+            assert_eq!(counter.count(&[0; PREFACE]), 0);
+            for (n, (bytes, small)) in all.iter().enumerate() {
+                let counted: usize = bytes.chunks(piece).map(|bytes| counter.count(bytes)).sum();
+                assert_eq!((counted, counter.skip, counter.head.len()), (*small, 0, 0), "{n} in pieces of {piece}");
+            }
+        }
+        assert_eq!(FrameCounter::new().bytes_of(3), PREFACE as u64 + 30);
     }
 }

@@ -17,8 +17,7 @@ use crate::http::metrics::ConnectionMetrics;
 
 /// An address has the places of a half divided by this, but always as many as one connection may use.
 const ADDRESS_DIVISOR: usize = 4;
-/// So long after its last request of a user has ended, a connection has places of users. Who is no user any more keeps them as
-/// long as his last requests run: bodies of files break off, and a page is sent to its end.
+/// So long after its last request of a user has ended, a connection has places of users.
 const PROOF_LASTS: Duration = Duration::from_secs(60);
 /// So long after a request was refused, others hurry.
 const SHORT_AFTER: Duration = Duration::from_secs(5);
@@ -69,7 +68,8 @@ struct Proof {
     last: Option<Instant>,
 }
 
-/// A request of a user, until this is dropped: its connection has places of users.
+/// A request of a user, until this is dropped: its connection has places of users. Keep it only as long as who has sent the
+/// request is asked again whether he still is a user.
 pub struct UserRequest(Arc<ConnectionPlaces>);
 
 /// The places of an address in one half.
@@ -119,14 +119,10 @@ impl PlaceCount {
         Self { many, free: Arc::new(Semaphore::new(many)), shortage: Mutex::default() }
     }
 
-    fn try_take(&self) -> Option<OwnedSemaphorePermit> {
-        let place = self.free.clone().try_acquire_owned().ok();
-        if place.is_none() {
-            let now = Instant::now();
-            let begun = self.shortage().map_or(now, |shortage| shortage.begun);
-            *self.shortage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Shortage { begun, last: now });
-        }
-        place
+    fn note_refusal(&self) {
+        let now = Instant::now();
+        let begun = self.shortage().map_or(now, |shortage| shortage.begun);
+        *self.shortage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Shortage { begun, last: now });
     }
 
     fn shortage(&self) -> Option<Shortage> {
@@ -141,9 +137,16 @@ impl PlaceCount {
 }
 
 impl ConnectionPlaces {
-    /// A user has proved himself by a request of this connection.
-    pub fn begin_of_user(self: &Arc<Self>) -> UserRequest {
+    /// A user has proved himself by a request of this connection. If its place is of others, it gets one of users instead, as
+    /// long as there is one.
+    pub fn begin_of_user(self: &Arc<Self>, place: Option<&mut Place>) -> UserRequest {
         self.proof().under_way += 1;
+        if let (Some(place), Some(of_user)) = (place, &self.of_user)
+            && !Arc::ptr_eq(&place.of.half, &of_user.half)
+            && let Some(better) = of_user.try_take(|_| ())
+        {
+            *place = better;
+        }
         UserRequest(self.clone())
     }
 
@@ -155,7 +158,12 @@ impl ConnectionPlaces {
     pub fn try_take(&self) -> Option<Place> {
         let proof = *self.proof();
         let is_of_user = proof.under_way > 0 || proof.last.is_some_and(|last| last.elapsed() < PROOF_LASTS);
-        self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_other).try_take()
+        let places = self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_other);
+        let place = places.try_take(PlaceCount::note_refusal);
+        if place.is_none() {
+            places.half.refused.inc();
+        }
+        place
     }
 }
 
@@ -168,13 +176,17 @@ impl Drop for UserRequest {
 }
 
 impl AddressPlaces {
-    fn try_take(&self) -> Option<Place> {
+    /// `none_of`: called with the count that has none.
+    fn try_take(&self, none_of: impl Fn(&PlaceCount)) -> Option<Place> {
         let counts = self.address_count.as_deref().into_iter().chain([&self.half.all]);
-        let permits: Option<_> = counts.map(PlaceCount::try_take).collect();
-        if permits.is_none() {
-            self.half.refused.inc();
-        }
-        Some(Place { _permits: permits?, of: self.clone() })
+        let take = |count: &PlaceCount| {
+            let permit = count.free.clone().try_acquire_owned().ok();
+            if permit.is_none() {
+                none_of(count);
+            }
+            permit
+        };
+        Some(Place { _permits: counts.map(take).collect::<Option<_>>()?, of: self.clone() })
     }
 }
 
@@ -254,7 +266,7 @@ mod tests {
     async fn strangers_leave_the_places_of_users() {
         let places = new(8, 4);
         let [user, stranger, proxy] = [address(1), address(2), None].map(|address| places.for_connection(address));
-        drop([&user, &proxy].map(ConnectionPlaces::begin_of_user));
+        drop([&user, &proxy].map(|places| places.begin_of_user(None)));
         let strangers = [take_all(&stranger), take_all(&proxy)];
         assert_eq!(strangers.each_ref().map(Vec::len), [4, 0], "a proxy sends on what strangers ask for too");
         let users = take_all(&user);
@@ -269,13 +281,13 @@ mod tests {
         drop((users, strangers));
         // What was taken before the proof is given back to strangers.
         let before = stranger.try_take().unwrap();
-        drop(stranger.begin_of_user());
+        drop(stranger.begin_of_user(None));
         assert_eq!((take_all(&stranger).len(), take_all(&proxy).len()), (4, 3));
         drop(before);
         assert_eq!(take_all(&proxy).len(), 4);
         // A long upload of a user, then nothing of his: he may be no user any more.
-        let upload = stranger.begin_of_user();
-        drop(stranger.begin_of_user());
+        let upload = stranger.begin_of_user(None);
+        drop(stranger.begin_of_user(None));
         sleep(10 * PROOF_LASTS).await;
         assert_eq!(take_all(&stranger).len(), 4);
         drop(upload);
@@ -284,8 +296,33 @@ mod tests {
         sleep(Duration::from_secs(1)).await;
         let strangers = take_all(&proxy);
         assert!(stranger.try_take().is_none());
-        let _again = stranger.begin_of_user();
+        let _again = stranger.begin_of_user(None);
         assert_eq!((take_all(&stranger).len(), strangers.len()), (4, 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_proves_a_user_gets_a_place_of_users() {
+        let places = new(8, 4);
+        let [user, other_user, stranger] = [1, 2, 3].map(|last| places.for_connection(address(last)));
+        let mut first = user.try_take().unwrap();
+        let proof = user.begin_of_user(Some(&mut first));
+        let strangers = take_all(&stranger);
+        assert_eq!((strangers.len(), take_all(&user).len()), (4, 3));
+        assert!(stranger.try_take().is_none());
+        assert!(strangers[0].wanted_for().is_some() && first.wanted_for().is_none(), "strangers do not want it");
+        drop((first, proof, strangers));
+        sleep(2 * PROOF_LASTS).await;
+        // No place of users is free: it keeps the one that it has, and nobody was refused.
+        let mut late = user.try_take().unwrap();
+        let _other_proof = other_user.begin_of_user(None);
+        let users = take_all(&other_user);
+        sleep(SHORT_AFTER).await;
+        let _proof = user.begin_of_user(Some(&mut late));
+        assert_eq!((take_all(&stranger).len(), users.len()), (3, 4));
+        assert!(users[0].wanted_for().is_none());
+        drop(users);
+        drop(user.begin_of_user(Some(&mut late)));
+        assert_eq!(take_all(&stranger).len(), 4, "some are free by now");
     }
 
     #[test]
@@ -293,7 +330,7 @@ mod tests {
         let metrics = ConnectionMetrics::default();
         let places = Places::new(8, 4, &metrics);
         let [user, other] = [1, 2].map(|last| places.for_connection(address(last)));
-        let _proof = user.begin_of_user();
+        let _proof = user.begin_of_user(None);
         let _held = [take_all(&user), take_all(&other)];
         assert!(other.try_take().is_none());
         assert_eq!(["users", "others"].map(|of| metrics.no_place(of).get()), [1, 2]);

@@ -11,12 +11,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::connection_limit::{ConnectionSlot, LinkRequest};
-use super::places::{ConnectionPlaces, Place};
+use super::places::{ConnectionPlaces, Place, UserRequest};
+use super::small_frames::SmallFrames;
 
 /// The streams of a connection that have a request under way.
 pub struct Streams {
     slot: Arc<ConnectionSlot>,
     places: Arc<ConnectionPlaces>,
+    frames: Arc<SmallFrames>,
     table: Mutex<StreamTable>,
 }
 
@@ -52,14 +54,15 @@ pub struct RunningStream {
     streams: Arc<Streams>,
     number: u64,
     /// Kept also while the rest of its body is read.
-    place: Option<Place>,
+    place: Mutex<Option<Place>>,
 }
 
 impl Streams {
-    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>) -> Arc<Self> {
+    /// `frames`: those of its requests that wait for their handlers.
+    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>, frames: Arc<SmallFrames>) -> Arc<Self> {
         let rest = Rest::Sent(Instant::now());
         let table = StreamTable { next: 0, running: HashMap::new(), rest, connection: None };
-        Arc::new(Self { slot, places, table: Mutex::new(table) })
+        Arc::new(Self { slot, places, frames, table: Mutex::new(table) })
     }
 
     /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
@@ -77,7 +80,11 @@ impl Streams {
         let number = table.next;
         table.next += 1;
         table.running.insert(number, Waits::default());
-        Some(RunningStream { streams: self.clone(), number, place })
+        Some(RunningStream { streams: self.clone(), number, place: Mutex::new(place) })
+    }
+
+    pub fn frames(&self) -> &Arc<SmallFrames> {
+        &self.frames
     }
 
     /// Since when no request is under way and the socket has all responses; none if it is not so.
@@ -133,14 +140,18 @@ impl RunningStream {
         self.change(|waits| waits.response = stalled)
     }
 
-    /// Those of its connection.
-    pub fn places(&self) -> &Arc<ConnectionPlaces> {
-        &self.streams.places
+    /// Its user has proved himself: [`ConnectionPlaces::begin_of_user`].
+    pub fn begin_of_user(&self) -> UserRequest {
+        self.streams.places.begin_of_user(self.place().as_mut())
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long others have been refused who could have had the place of this request: [`Place::wanted_for`].
     pub fn wanted_for(&self) -> Option<Duration> {
-        self.place.as_ref().and_then(Place::wanted_for)
+        self.place().as_ref().and_then(Place::wanted_for)
     }
 
     /// Counts it as by the link of a share.
@@ -165,6 +176,7 @@ impl RunningStream {
         }
         if table.running.is_empty() {
             table.rest = Rest::Ended;
+            self.streams.frames.forget();
             self.streams.slot.set_body_stalled(false);
             self.streams.slot.handler_done();
             if let Some(connection) = table.connection.take() {
@@ -197,7 +209,8 @@ mod tests {
     fn connection() -> (Arc<ConnectionLimit>, Arc<Streams>) {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
-        (slots, Streams::new(slot, Places::new(18, 9, &ConnectionMetrics::default()).for_connection(None)))
+        let places = Places::new(18, 9, &ConnectionMetrics::default()).for_connection(None);
+        (slots, Streams::new(slot, places, Arc::default()))
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {

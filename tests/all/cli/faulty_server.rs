@@ -211,6 +211,29 @@ fn files_already_on_the_drive_show_that_not_everything_fails() {
     assert!(run.last().contains(" 20 were there;") && run.last().ends_with(" 20 failed"), "{run:#?}");
 }
 
+/// Another program stores a file of the same name meanwhile, or the answer to the first try is lost.
+#[test]
+fn a_file_that_appears_during_an_import_is_not_overwritten() {
+    let scratch = tempfile::tempdir().unwrap();
+    for name in ["mine", "theirs"] {
+        write(&scratch.path().join(name), b"x", 1_767_323_045_678_000_000);
+    }
+    let fake = Fake::start(async |request: Request| match (request.method(), request.uri().path()) {
+        (&Method::GET, "/v1/stat/mine") => file("mine", b"x").to_string().into_response(),
+        (&Method::GET, "/v1/stat/theirs") => file("theirs", b"other").to_string().into_response(),
+        (&Method::GET, _) => page(&[], None),
+        (_, path) if path.ends_with('/') => "{}".into_response(),
+        _ if request.headers().get("if-none-match").is_some_and(|value| value == "*") => {
+            problem(412, "precondition-failed")
+        }
+        _ => panic!("it would overwrite"),
+    });
+    let run = rowdrive(&fake.address, &[&"import", &scratch.path(), &"--no-overwrite"]);
+    run.is_done();
+    assert_eq!(run.last(), "0 files sent (0 bytes), 1 were there; 1 skipped, 0 renamed, 0 failed", "{run:#?}");
+    assert!(run.named("skipped")[0].contains("/theirs: the drive has another file"), "{run:#?}");
+}
+
 /// Names that no drive may have.
 const EVIL: [&str; 8] = ["..", ".", "", "a/b", "/etc/x", "a\nb", "e\u{301}", "../outside"];
 

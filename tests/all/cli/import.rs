@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::tree::{self, FILES, bytes, set_time, write};
-use super::{backup_folder, export, import};
+use super::{backup_folder, export, import, rowdrive};
 use crate::server::Server;
 
 #[test]
@@ -59,9 +59,45 @@ fn a_file_with_a_changed_time_or_changed_bytes_is_sent_again() {
     write(&from.join("longer"), b"0123456789-", 1_000_000_000_000);
     let again = import(&server.address, &from, "/");
     again.is_done();
-    assert!(again.last().starts_with("3 files sent (31 bytes), 1 were there;"), "{again:#?}");
+    let summary = "3 files sent (31 bytes), 3 of them replaced others, 1 were there;";
+    assert!(again.last().starts_with(summary), "{again:#?}");
     export(&server.address, "/", &to).is_done();
     tree::are_equal(&from, &to);
+}
+
+#[test]
+fn without_overwriting_other_files_are_left_and_named() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    let [before, after, to] = ["before", "after", "to"].map(|name| scratch.path().join(name));
+    for folder in [&before, &after] {
+        write(&folder.join("same"), b"same", 1_000_000_000_000);
+    }
+    // Of each size one: sent with others, and alone.
+    for (name, size) in [("small", 10), ("large", 300_000)] {
+        write(&before.join(name), &bytes(size, 1), 1_000_000_000_000);
+        write(&after.join(name), &bytes(size, 2), 1_000_000_000_000);
+        write(&after.join(format!("new/{name}")), &bytes(size, 3), 1_000_000_000_000);
+    }
+    import(&server.address, &before, "/").is_done();
+    let run = rowdrive(&server.address, &[&"import", &after, &"--no-overwrite"]);
+    run.is_done();
+    assert_eq!(
+        run.last(),
+        "2 files sent (300010 bytes), 1 were there; 1 folders made; 2 skipped, 0 renamed, 0 failed",
+        "{run:#?}"
+    );
+    let left = |name| {
+        format!("{}: the drive has another file of this name, which is left as it is", after.join(name).display())
+    };
+    assert_eq!(run.named("skipped"), [left("large"), left("small")]);
+    export(&server.address, "/", &to).is_done();
+    for name in ["small", "large"] {
+        assert!(fs::read(to.join(name)).unwrap() == fs::read(before.join(name)).unwrap(), "{name}");
+        assert!(
+            fs::read(to.join("new").join(name)).unwrap() == fs::read(after.join("new").join(name)).unwrap(),
+            "{name}"
+        );
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use tracing::Instrument;
 
 use crate::api::header::OC_MTIME;
 use crate::api::problem::ProblemKind;
-use crate::api::unpack::{self, EndLine, MEDIA_TYPE, MemberLine};
+use crate::api::unpack::{self, EndLine, MEDIA_TYPE, MemberLine, OVERWRITE};
 use crate::budget::WAIT;
 use crate::drive::UserDrive;
 use crate::http::app::App;
@@ -35,6 +35,7 @@ use crate::http::request::tar::TarReader;
 use crate::http::request::watched::while_writable_below;
 use crate::http::request::{Creator, Params, Preconditions};
 use crate::http::response::problem::{Problem, Result};
+use crate::http::response::watched::Watched;
 use crate::schema::DrivePath;
 use lines::{LineWriter, queue};
 use members::{Members, UnpackOptions};
@@ -44,8 +45,6 @@ const IN_FLIGHT: usize = 512;
 
 /// The parameter that asks for it.
 pub const PARAMETER: &str = unpack::PARAMETER.0;
-/// The parameter that says whether files are replaced.
-pub const OVERWRITE: &str = "overwrite";
 
 pub async fn put(
     (app, drive): (&App, &UserDrive),
@@ -84,7 +83,8 @@ pub async fn put(
     };
     let headers =
         [(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-    Ok((headers, lines.into_body(tokio::spawn(writing.in_current_span()))).into_response())
+    let body = lines.into_body(tokio::spawn(writing.in_current_span()));
+    Ok(Watched::mark((headers, body).into_response()))
 }
 
 /// A place among the tars that are unpacked at the same time. Its memory for headers is not of the budget: it would be
