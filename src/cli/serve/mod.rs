@@ -25,8 +25,8 @@ use super::signals::{StopSignals, survive_file_size_limit};
 use super::{CommandOutcome, log, process_metrics, size_arg};
 use crate::data_folder::{self, DataFolderError};
 
+mod connections;
 mod fd_limit;
-mod memory_limit;
 pub mod open;
 
 /// Serve a data folder over HTTP.
@@ -68,16 +68,16 @@ pub struct Serve {
     /// The largest request body, as in 10GiB; without it, as much as the disk holds.
     #[arg(long, value_name = "SIZE", env = "ROWDRIVE_MAX_BODY", value_parser = size_arg::parse)]
     max_body: Option<u64>,
-    /// Connections at a time, at most one for each 256 KiB of --memory; beyond that, the one that has been idle longest is
+    /// Connections at a time, at most one for each 64 KiB of --memory; beyond that, the one that has been idle longest is
     /// closed.
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS", default_value_t = Limits::default().connections)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     connections: usize,
-    /// Connections of one address, of IPv6 of one /64, at a time. Behind a proxy all clients have one address.
+    /// Connections of one address, of IPv6 of one /64, at a time; without it, three quarters of all. Behind a proxy all
+    /// clients have one address.
     #[arg(long, value_name = "NUMBER", env = "ROWDRIVE_CONNECTIONS_PER_ADDRESS")]
-    #[arg(default_value_t = Limits::default().connections_of_address)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    connections_per_address: usize,
+    connections_per_address: Option<usize>,
     /// Serve what is left of a damaged folder, read-only: writes get status 503. Only a flag, never a setting.
     #[arg(long)]
     degraded: bool,
@@ -230,7 +230,7 @@ impl Serve {
             }
         };
         announce(&listener, tls.is_some())?;
-        let limits = memory_limit::bound(fd_limit::bound(self.limits(), files), memory);
+        let limits = connections::bound(self.limits(), self.connections_per_address, files, memory);
         let Self { hosts, proxies, insecure_http, max_body, hsts, .. } = self;
         let options = Options { hosts, proxies, insecure_http, max_body, hsts, first_user, limits };
         let again = signals.clone().reached(2);
@@ -305,7 +305,7 @@ impl Serve {
         let times = &self.times;
         Limits {
             connections: self.connections,
-            connections_of_address: self.connections_per_address,
+            connections_of_address: self.connections_per_address.unwrap_or(self.connections),
             head: times.head_timeout.0,
             body_idle: times.body_idle_timeout.0,
             body_grace: times.body_grace.0,

@@ -115,8 +115,8 @@ impl Batcher {
 
     /// Sends a tar, and marks the members that are stored.
     async fn send(&self, tar: Bytes, tasks: &mut [BatchTask]) -> Result<(), ClientError> {
-        let overwrite = (OVERWRITE, if self.overwrite { "true" } else { "false" });
-        let request = self.client.path_request(Method::PUT, path::FS, (&self.to, true), &[PARAMETER, overwrite]);
+        let parameters: &[_] = if self.overwrite { &[PARAMETER] } else { &[PARAMETER, (OVERWRITE, "false")] };
+        let request = self.client.path_request(Method::PUT, path::FS, (&self.to, true), parameters);
         let sent = self.client.with_timeout(self.client.send(request.body(tar))).await;
         let response = match sent {
             Ok(response) if is_answer(&response) => response,
@@ -151,7 +151,7 @@ impl Batcher {
                 let Ok(UnpackLine::Member(line)) = serde_json::from_slice(line) else { continue };
                 let task = of_path.get(line.path.as_ref()).and_then(|at| tasks.get_mut(*at));
                 if let Some(task) = task.filter(|_| matches!(line.status, 200 | 201)) {
-                    task.stored(&self.stats);
+                    task.stored(&self.stats, line.status == 200);
                 }
             }
             unread = rest;
@@ -166,15 +166,15 @@ fn is_answer(response: &Response) -> bool {
 }
 
 impl BatchTask {
-    fn stored(&mut self, stats: &TransferStats) {
+    fn stored(&mut self, stats: &TransferStats, was_there: bool) {
         if self.state != TaskState::Sent {
             return;
         }
         self.state = TaskState::Stored;
         match &self.task {
             ImportTask::Make(_) => stats.made_folder(),
-            ImportTask::File(file) => {
-                if file.there.is_some() {
+            ImportTask::File(_) => {
+                if was_there {
                     stats.replaced();
                 }
                 stats.moved(self.bytes);

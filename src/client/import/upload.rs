@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use reqwest::header::{CONTENT_LENGTH, IF_NONE_MATCH};
-use reqwest::{Body, Method};
+use reqwest::{Body, Method, RequestBuilder, StatusCode};
 use rowdrive::api::entry::EntryJson;
 use rowdrive::api::header::REPR_DIGEST;
 use rowdrive::api::path;
@@ -49,7 +49,7 @@ enum SendError {
     Changed,
     #[error("the server has stored other bytes than were sent")]
     Other,
-    #[error("the drive has a file of this name by now")]
+    #[error("on the drive files of this name come and go")]
     Taken,
 }
 
@@ -114,7 +114,7 @@ impl Uploader {
         loop {
             readings += 1;
             match self.once(job).await {
-                Err(SendError::Changed) if readings < READINGS => {}
+                Err(SendError::Changed | SendError::Taken) if readings < READINGS => {}
                 done => return done,
             }
         }
@@ -131,14 +131,14 @@ impl Uploader {
             self.stats.note(TransferNote::Skipped, job.left_note());
             return Ok(());
         }
-        let stored = match self.retry.run(async || self.put(job, &reading).await).await {
+        let (stored, has_replaced) = match self.retry.run(async || self.put(job, &reading).await).await {
             Err(SendError::Taken) => return self.compare(job, &reading).await,
             stored => stored?,
         };
         if stored.digest.as_ref() != Some(digest) || stored.bytes() != version.size {
             return Err(SendError::Other);
         }
-        if job.there.is_some() {
+        if has_replaced {
             self.stats.replaced();
         }
         self.stats.moved(version.size);
@@ -146,9 +146,10 @@ impl Uploader {
     }
 
     /// A file that was not there before is there now: that of another program, or this one, if only the answer was lost.
+    /// [`SendError::Taken`] if it is gone again.
     async fn compare(&self, job: &FileUpload, reading: &ReadFile) -> Result<(), SendError> {
         let there = self.retry.run(async || self.client.stat(&job.path).await).await?.map(RemoteFile::from);
-        if there.is_some_and(|there| there.is(&reading.version, &reading.digest)) {
+        if there.ok_or(SendError::Taken)?.is(&reading.version, &reading.digest) {
             self.stats.kept(reading.version.size);
         } else {
             self.stats.note(TransferNote::Skipped, job.left_note());
@@ -169,22 +170,21 @@ impl Uploader {
         Ok(ReadFile { content: UploadContent::Large(file), version, digest })
     }
 
-    async fn put(&self, job: &FileUpload, reading: &ReadFile) -> Result<EntryJson<'static>, SendError> {
+    /// The entry that is stored, and whether it has replaced another one.
+    async fn put(&self, job: &FileUpload, reading: &ReadFile) -> Result<(EntryJson<'static>, bool), SendError> {
         let ReadFile { content, version, digest } = reading;
         let modified = version.modified().rfc3339();
         let request = self.client.path_request(Method::PUT, path::FS, (&job.path, false), &[("modified", &modified)]);
         let request = request.header(REPR_DIGEST, digest);
         let request = if self.overwrite { request } else { request.header(IF_NONE_MATCH, "*") };
         let stored = match content {
-            UploadContent::Small(bytes) => {
-                self.client.with_timeout(self.client.json(request.body(bytes.clone()))).await
-            }
+            UploadContent::Small(bytes) => self.client.with_timeout(self.stored(request.body(bytes.clone()))).await,
             UploadContent::Large(file) => {
                 let in_flight = BytesInFlight::new(self.stats.clone());
                 let sending = Arc::new(BodyProgress { in_flight, failed: OnceLock::new() });
                 let body = Body::wrap_stream(pieces(file.clone(), version.size, sending.clone()));
                 let request = request.header(CONTENT_LENGTH, version.size).body(body);
-                let stored = self.while_sending(&sending, self.client.json(request)).await;
+                let stored = self.while_sending(&sending, self.stored(request)).await;
                 if let Some(error) = sending.failed.get() {
                     return Err(io::Error::new(error.kind(), error.to_string()).into());
                 }
@@ -196,6 +196,13 @@ impl Uploader {
             Err(ClientError::Problem(problem)) if problem.is(ProblemKind::Precondition) => Err(SendError::Taken),
             stored => Ok(stored?),
         }
+    }
+
+    async fn stored(&self, request: RequestBuilder) -> Result<(EntryJson<'static>, bool), ClientError> {
+        let response = self.client.send(request).await?;
+        let has_replaced = response.status() == StatusCode::OK;
+        let text = response.text().await.map_err(|error| self.client.transport_error(&error))?;
+        Ok((self.client.parse(&text)?, has_replaced))
     }
 
     /// Gives up when no byte of the body is sent and no response arrives for a while.

@@ -99,7 +99,7 @@ pub async fn handle<F: Future<Output = Response>>(
         })
     });
     if !Watched::is(&response) {
-        // From here on nobody asks whether he still is one: the client may read the response for hours.
+        // Nobody asks any more whether its user still is one, and its client may read for hours.
         line.of_user = None;
     }
     tell_problem(&app, &mut response, id, shows_no_share);
@@ -253,7 +253,7 @@ struct LogLine {
     started: Instant,
     app: App,
     _in_flight: InFlight,
-    /// Of a request of HTTP/2 whose user is known to be one.
+    /// Proves of whom its connection of HTTP/2 is, as long as the server asks whether he still is a user.
     of_user: Option<UserRequest>,
 }
 
@@ -302,6 +302,10 @@ impl http_body::Body for CountedBody {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             self.line.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+        }
+        if self.body.is_end_stream() || matches!(polled, Poll::Ready(None)) {
+            // The rest is in the buffers of the connection.
+            self.line.of_user = None;
         }
         polled
     }

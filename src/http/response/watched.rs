@@ -2,8 +2,8 @@
 
 use axum::response::Response;
 
-/// Marks a response during whose body the server asks again and again whether its user may still read or write. It ends early
-/// if not.
+/// Marks a response before each piece of whose body the server asks again whether its user may still read it, after some
+/// seconds. It ends early if not.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched;
 

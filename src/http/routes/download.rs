@@ -177,7 +177,8 @@ async fn respond(
             let first = permit.map_or(first.clone(), |permit| permit.attach(first));
             count(app, ask).await?;
             let body = whole(first, pieces, path.clone(), app.metrics.damage.clone());
-            Ok(Some(Watched::mark((status, headers, body).into_response())))
+            let response = (status, headers, body).into_response();
+            Ok(Some(if inline { response } else { Watched::mark(response) }))
         }
         Some(Err(DriveError::Content(ContentError::Gone(_)))) => Ok(None),
         Some(Err(error)) => Err(failed(error, path)),

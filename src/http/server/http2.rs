@@ -8,7 +8,6 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use axum::http::header::CONTENT_LENGTH;
@@ -30,9 +29,9 @@ use super::http2_body::{PIECE, SentBody};
 use super::http2_socket::{Http2Socket, SocketState};
 use super::places::ConnectionPlaces;
 use super::slow_client::{Timeouts, is_by_link};
-use super::small_frames::{ReceivedBody, SmallFrames};
 use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
+use super::waiting_frames::{ReceivedBody, WaitingFrames};
 use crate::api::header::REQUEST_ID;
 use crate::api::problem::ProblemKind;
 use crate::http::metrics::CloseReason;
@@ -46,8 +45,8 @@ const WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = STREAMS * WINDOW;
 /// Bytes of the head of a request, without compression (RFC 9113 section 6.5.2).
 const HEADER_LIST: u32 = 24 << 10;
-/// Bytes that the client of a request may make the server keep: its head, and what is not read of its body.
-pub const STREAM_BYTES: usize = (HEADER_LIST + WINDOW) as usize;
+/// Bytes that the client of a request may make the server keep: its head, what is not read of its body, and trailers.
+pub const STREAM_BYTES: usize = (2 * HEADER_LIST + WINDOW) as usize;
 /// Bytes of a response that the library takes before the client has read them.
 const SEND_BYTES: usize = 4 * PIECE;
 /// Streams that a client has reset before the server took them. Beyond that the connection ends.
@@ -62,16 +61,21 @@ pub async fn serve(
     mut ended: watch::Receiver<bool>,
 ) -> Option<CloseReason> {
     let ConnectionContext { slot, timeouts, responses, .. } = context;
-    let (head, frames) = (timeouts.limits.head, Arc::<SmallFrames>::default());
-    let streams = Streams::new(slot.clone(), places, frames.clone());
+    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone(), places));
+    let frames = Arc::new(WaitingFrames::new(timeouts.memory_of_others().clone()));
     let tasks = StreamTasks::new(streams.clone(), timeouts.clone());
     let _tasks_end = EndTasks(tasks.clone());
     let socket = Arc::new(SocketState::default());
-    let stream = TokioIo::new(Http2Socket::new(stream, socket.clone(), frames));
-    let service = service_fn(move |request| handle(request, app.clone(), timeouts.clone()));
+    let stream = TokioIo::new(Http2Socket::new(stream, socket.clone(), frames.clone()));
+    let of_bodies = frames.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let request = request.map(|body| ReceivedBody::new(body, of_bodies.clone()));
+        handle(request, app.clone(), timeouts.clone())
+    });
     let mut connection = pin!(builder(tasks).serve_connection(stream, service));
     let mut evicted = pin!(slot.evicted());
     let mut next_check = pin!(sleep(head));
+    let mut check_memory = None;
     // Why it accepts no more requests, and its place among the connections that end.
     let mut closing: Option<(CloseReason, Option<SemaphorePermit<'_>>)> = None;
     let (mut is_evicted, mut is_stopping) = (false, false);
@@ -94,8 +98,8 @@ pub async fn serve(
             // the bytes that wait for it.
             () = poll_fn(|cx| {
                 streams.settle(cx, !socket.is_unsent());
-                Poll::Pending
-            }) => {}
+                frames.poll_wanted(cx, &mut check_memory)
+            }) => return Some(CloseReason::MadeRoom),
             _ = ended.wait_for(|ended| *ended), if !is_stopping => is_stopping = true,
             () = &mut next_check => {
                 let is_closing = closing.is_some() || is_stopping;
@@ -137,13 +141,11 @@ fn why(error: &hyper::Error, socket: &SocketState) -> Option<CloseReason> {
 }
 
 async fn handle(
-    request: Request<Incoming>,
+    request: Request<ReceivedBody>,
     mut app: impl App,
     timeouts: Timeouts,
 ) -> Result<Response<SentBody>, Infallible> {
     let stream = stream_task::current();
-    let frames = stream.as_ref().map(|stream| stream.frames.clone()).unwrap_or_default();
-    let request = request.map(|body| ReceivedBody::new(body, frames));
     let send = |response: Response| response.map(|body| SentBody::new(body, stream.clone()));
     let Some(running) = stream.as_ref().and_then(|stream| stream.running.clone()) else {
         return Ok(send(refused()));
@@ -184,18 +186,53 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use axum::Router;
+    use axum::body::Body;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::final_response::FinalResponses;
     use super::super::places::Places;
     use super::*;
+    use crate::budget::Budget;
     use crate::http::metrics::ConnectionMetrics;
     use crate::http::options::Limits;
 
     /// `GET https://a/`, by the static table of HPACK (RFC 7541), as all that the client sends.
     const REQUEST: &[u8] =
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01a";
+
+    /// The memory is that of frames whose handler does not take them.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_when_others_wait_for_the_memory_of_its_frames() {
+        let memory = Budget::new(8 << 20);
+        let slots = ConnectionLimit::new(1, 1);
+        let slot = Arc::new(slots.acquire(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
+        let (mut client, server) = duplex(1 << 20);
+        let (_ending, ended) = watch::channel(false);
+        let timeouts = Timeouts::new(Limits::default(), &memory, None);
+        let serving = tokio::spawn(async move {
+            let responses = FinalResponses::new(1);
+            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
+            let app = Router::new().fallback(async |_body: Body| std::future::pending::<StatusCode>().await);
+            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
+            serve(BufStream::new(server), app, (context, places), ended).await
+        });
+        // The request has no END_STREAM: its body follows.
+        let mut sent = REQUEST.to_vec();
+        let flags = sent.len() - 11;
+        assert_eq!(sent[flags - 1..=flags], [1, 5]);
+        sent[flags] = 4;
+        sent.extend([0, 0, 1, 0, 0, 0, 0, 0, 1, b'x'].repeat(600));
+        client.write_all(&sent).await.unwrap();
+        sleep(Duration::from_secs(5)).await;
+        assert!(!serving.is_finished());
+        let others = memory.of_strangers();
+        let _all = others.take(8 << 20).await;
+        let waiting = tokio::spawn(async move { others.take(8 << 20).await });
+        let why = tokio::time::timeout(Duration::from_secs(5), serving).await.unwrap().unwrap();
+        assert_eq!(why, Some(CloseReason::MadeRoom));
+        waiting.abort();
+    }
 
     /// The library has written the whole response, but what is below it has not: as TLS may.
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! The bytes of an HTTP/2 connection, after TLS. It notes whether written bytes wait for the socket, and fails a
-//! connection whose client sends too many frames that cost work and carry nothing, or [little](super::small_frames).
+//! connection whose client sends too many frames that cost work and carry nothing, or frames for which there is
+//! [no memory](super::waiting_frames).
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Instant;
 
-use super::small_frames::{Pause, SMALL, SmallFrames};
+use super::waiting_frames::{SlotWait, WaitingFrames};
 
 const DATA: u8 = 0;
 /// A frame DATA may have padding after its content: its first byte tells how much (RFC 9113 section 6.1).
@@ -40,7 +41,7 @@ impl SocketState {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has sent too many control frames, or too many small ones that no handler takes.
+    /// Whether the client has sent too many control frames, or more for bodies than there was memory for.
     pub fn is_flooded(&self) -> bool {
         self.flooded.load(Ordering::Relaxed)
     }
@@ -51,13 +52,13 @@ pub struct Http2Socket<S> {
     stream: Take<S>,
     state: Arc<SocketState>,
     counter: FrameCounter,
-    small: Arc<SmallFrames>,
-    pause: Pause,
+    waiting: Arc<WaitingFrames>,
+    wait: SlotWait,
 }
 
 impl<S: AsyncRead> Http2Socket<S> {
-    pub fn new(stream: S, state: Arc<SocketState>, small: Arc<SmallFrames>) -> Self {
-        Self { stream: stream.take(0), state, counter: FrameCounter::new(), small, pause: Pause::default() }
+    pub fn new(stream: S, state: Arc<SocketState>, waiting: Arc<WaitingFrames>) -> Self {
+        Self { stream: stream.take(0), state, counter: FrameCounter::new(), waiting, wait: SlotWait::default() }
     }
 }
 
@@ -84,30 +85,32 @@ impl FrameCounter {
         Self { skip: PREFACE, head: SmallVec::new(), since: Instant::now(), control: 0 }
     }
 
-    /// Counts the frames that begin in these bytes. Returns how many small ones of bodies there are.
+    /// Counts the frames that begin in these bytes. Returns how many of them have content of bodies.
     fn count(&mut self, mut bytes: &[u8]) -> usize {
         if self.since.elapsed() >= PERIOD {
             (self.since, self.control) = (Instant::now(), 0);
         }
-        let mut small = 0;
+        let mut of_bodies = 0;
         loop {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
-            let Some((first, rest)) = bytes.get(skipped..).and_then(<[u8]>::split_first) else { return small };
+            let Some((first, rest)) = bytes.get(skipped..).and_then(<[u8]>::split_first) else {
+                return of_bodies;
+            };
             bytes = rest;
             self.head.push(*first);
             let &[a, b, c, kind, flags, _, _, _, _, ref padding @ ..] = self.head.as_slice() else { continue };
             let length = u32::from_be_bytes([0, a, b, c]) as usize;
             let is_padded = kind == DATA && flags & PADDED != 0 && length > 0;
-            let content = match padding {
+            let has_content = match padding {
                 [] if is_padded => continue,
-                [] => length,
-                padding => length - 1 - padding.iter().map(|&bytes| bytes as usize).sum::<usize>().min(length - 1),
+                [] => length > 0,
+                [padding, ..] => length > 1 + *padding as usize,
             };
             self.skip = length - usize::from(is_padded);
             self.control += u32::from(CONTROL.contains(&kind));
             // The library counts the empty ones.
-            small += usize::from(kind == DATA && (1..SMALL).contains(&content));
+            of_bodies += usize::from(kind == DATA && has_content);
             self.head.clear();
         }
     }
@@ -116,7 +119,7 @@ impl FrameCounter {
         self.control > CONTROL_FRAMES
     }
 
-    /// Bytes in which at most so many small frames begin, at least one.
+    /// Bytes in which at most so many frames with content begin, at least one.
     fn bytes_of(&self, frames: usize) -> u64 {
         (self.skip + frames * (HEAD + 1)) as u64
     }
@@ -124,18 +127,18 @@ impl FrameCounter {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Http2Socket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { small, pause, .. } = &mut *self;
-        let Ok(room) = ready!(small.poll_room(cx, pause)) else {
-            return Poll::Ready(Err(self.flooded("too many small frames that wait")));
+        let Self { waiting, wait, .. } = &mut *self;
+        let Ok(free) = ready!(waiting.poll_slots(cx, wait)) else {
+            return Poll::Ready(Err(self.flooded("no memory for frames that wait")));
         };
-        let most = self.counter.bytes_of(room);
+        let most = self.counter.bytes_of(free);
         self.stream.set_limit(most);
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         let bytes = buf.filled().get(before..).unwrap_or_default();
         let arrived = self.counter.count(bytes);
         if arrived > 0 {
-            self.small.arrived(arrived);
+            self.waiting.arrived(arrived);
         }
         if self.counter.is_flooded() {
             return Poll::Ready(Err(self.flooded("too many control frames")));
@@ -187,16 +190,16 @@ mod tests {
         for piece in [1, 5, 1000] {
             let mut counter = FrameCounter::new();
             let honest = [vec![6; PREFACE], data.repeat(5000), ping.repeat(1000)].concat();
-            let small: usize = honest.chunks(piece).map(|bytes| counter.count(bytes)).sum();
-            assert_eq!((small, counter.is_flooded()), (5000, false), "{piece}");
+            let of_bodies: usize = honest.chunks(piece).map(|bytes| counter.count(bytes)).sum();
+            assert_eq!((of_bodies, counter.is_flooded()), (5000, false), "{piece}");
             ping.chunks(piece).for_each(|bytes| assert_eq!(counter.count(bytes), 0));
             assert!(counter.is_flooded(), "{piece}");
         }
     }
 
-    /// What is a small one, whatever the padding. Frames after it are found.
+    /// Padding is no content. Frames after it are found.
     #[test]
-    fn a_frame_is_small_by_its_content() {
+    fn frames_with_content_are_counted() {
         let frame = |kind: u8, flags: u8, content: &[u8]| {
             let length = (content.len() as u32).to_be_bytes();
             [&length[1..], &[kind, flags, 0, 0, 0, 1], content].concat()
@@ -207,12 +210,11 @@ mod tests {
         let all = [
             (frame(DATA, 0, b""), 0),
             (frame(DATA, 1, b"x"), 1),
-            (frame(DATA, 0, &[b'x'; SMALL - 1]), 1),
-            (frame(DATA, 0, &[b'x'; SMALL]), 0),
+            (frame(DATA, 0, &[b'x'; 3000]), 1),
             (padded(0, 9), 0),
             (padded(1, 255), 1),
-            (padded(SMALL - 1, 255), 1),
-            (padded(SMALL, 0), 0),
+            (padded(3000, 255), 1),
+            (padded(1, 0), 1),
             // No frame at all: the library ends the connection.
             (frame(DATA, PADDED, b""), 0),
             (frame(DATA, PADDED, &[200, 1]), 0),
@@ -221,9 +223,9 @@ mod tests {
         for piece in [1, 9, 10, 5000] {
             let mut counter = FrameCounter::new();
             assert_eq!(counter.count(&[0; PREFACE]), 0);
-            for (n, (bytes, small)) in all.iter().enumerate() {
+            for (n, (bytes, of_bodies)) in all.iter().enumerate() {
                 let counted: usize = bytes.chunks(piece).map(|bytes| counter.count(bytes)).sum();
-                assert_eq!((counted, counter.skip, counter.head.len()), (*small, 0, 0), "{n} in pieces of {piece}");
+                assert_eq!((counted, counter.skip, counter.head.len()), (*of_bodies, 0, 0), "{n} in pieces of {piece}");
             }
         }
         assert_eq!(FrameCounter::new().bytes_of(3), PREFACE as u64 + 30);

@@ -6,7 +6,7 @@
 //! - [`connection`]: a connection of HTTP/1.1, from its first byte to its last; [`framed_stream`]: its bytes; [`framing`]:
 //!   requests whose end two programs may see differently
 //! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
-//!   responses; [`http2_socket`]: its bytes; [`small_frames`]: frames that wait for their handlers
+//!   responses; [`http2_socket`]: its bytes; [`waiting_frames`]: frames that wait for their handlers
 //! - [`peer`]: the address that a request comes from
 //! - [`slow_client`]: which clients are too slow; [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
 //! - [`final_response`]: a response outside of any request
@@ -26,10 +26,10 @@ mod http2_socket;
 mod peer;
 mod places;
 mod slow_client;
-mod small_frames;
 mod stream_task;
 mod streams;
 pub(super) mod tls;
+mod waiting_frames;
 mod write_timeout;
 
 use std::io;

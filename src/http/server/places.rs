@@ -68,8 +68,8 @@ struct Proof {
     last: Option<Instant>,
 }
 
-/// A request of a user, until this is dropped: its connection has places of users. Keep it only as long as who has sent the
-/// request is asked again whether he still is a user.
+/// A request of a user, until this is dropped: its connection has places of users. Keep it only while the server reads again
+/// and again whether its sender still is a user.
 pub struct UserRequest(Arc<ConnectionPlaces>);
 
 /// The places of an address in one half.

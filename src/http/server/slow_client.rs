@@ -58,6 +58,11 @@ impl Timeouts {
         Self::new(Limits::default(), &Budget::unlimited(), None)
     }
 
+    /// The memory of the strangers of its address.
+    pub fn memory_of_others(&self) -> &Budget {
+        &self.budgets.of_strangers
+    }
+
     /// How long requests have waited for memory that the client of this one hurries for; none if none waits.
     pub fn others_wait(&self, is_by_link: bool) -> Option<Duration> {
         let memory = if is_by_link { &self.budgets.of_strangers } else { &self.budgets.of_users };

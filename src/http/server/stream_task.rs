@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 
 use super::connection_limit::LinkRequest;
 use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts};
-use super::small_frames::SmallFrames;
 use super::streams::{RunningStream, Streams};
 
 tokio::task_local! {
@@ -30,8 +29,6 @@ pub fn current() -> Option<Arc<StreamState>> {
 pub struct StreamState {
     /// None if the connection was evicted before, or if the server has too many requests.
     pub running: Option<Arc<RunningStream>>,
-    /// Those of its connection.
-    pub frames: Arc<SmallFrames>,
     /// Bytes of the response that the library has taken, and those of them that the socket has.
     taken: AtomicU64,
     sent: AtomicU64,
@@ -66,8 +63,7 @@ impl StreamTasks {
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, stream: F) {
         let running = self.streams.start().map(Arc::new);
-        let frames = self.streams.frames().clone();
-        let state = Arc::new(StreamState { running, frames, ..StreamState::default() });
+        let state = Arc::new(StreamState { running, ..StreamState::default() });
         let task = StreamTask {
             stream: Some(Box::pin(stream)),
             state: state.clone(),

@@ -12,13 +12,11 @@ use tokio::time::Instant;
 
 use super::connection_limit::{ConnectionSlot, LinkRequest};
 use super::places::{ConnectionPlaces, Place, UserRequest};
-use super::small_frames::SmallFrames;
 
 /// The streams of a connection that have a request under way.
 pub struct Streams {
     slot: Arc<ConnectionSlot>,
     places: Arc<ConnectionPlaces>,
-    frames: Arc<SmallFrames>,
     table: Mutex<StreamTable>,
 }
 
@@ -58,11 +56,10 @@ pub struct RunningStream {
 }
 
 impl Streams {
-    /// `frames`: those of its requests that wait for their handlers.
-    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>, frames: Arc<SmallFrames>) -> Arc<Self> {
+    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>) -> Arc<Self> {
         let rest = Rest::Sent(Instant::now());
         let table = StreamTable { next: 0, running: HashMap::new(), rest, connection: None };
-        Arc::new(Self { slot, places, frames, table: Mutex::new(table) })
+        Arc::new(Self { slot, places, table: Mutex::new(table) })
     }
 
     /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
@@ -81,10 +78,6 @@ impl Streams {
         table.next += 1;
         table.running.insert(number, Waits::default());
         Some(RunningStream { streams: self.clone(), number, place: Mutex::new(place) })
-    }
-
-    pub fn frames(&self) -> &Arc<SmallFrames> {
-        &self.frames
     }
 
     /// Since when no request is under way and the socket has all responses; none if it is not so.
@@ -176,7 +169,6 @@ impl RunningStream {
         }
         if table.running.is_empty() {
             table.rest = Rest::Ended;
-            self.streams.frames.forget();
             self.streams.slot.set_body_stalled(false);
             self.streams.slot.handler_done();
             if let Some(connection) = table.connection.take() {
@@ -210,7 +202,7 @@ mod tests {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
         let places = Places::new(18, 9, &ConnectionMetrics::default()).for_connection(None);
-        (slots, Streams::new(slot, places, Arc::default()))
+        (slots, Streams::new(slot, places))
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {

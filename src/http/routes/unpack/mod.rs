@@ -35,7 +35,6 @@ use crate::http::request::tar::TarReader;
 use crate::http::request::watched::while_writable_below;
 use crate::http::request::{Creator, Params, Preconditions};
 use crate::http::response::problem::{Problem, Result};
-use crate::http::response::watched::Watched;
 use crate::schema::DrivePath;
 use lines::{LineWriter, queue};
 use members::{Members, UnpackOptions};
@@ -84,7 +83,7 @@ pub async fn put(
     let headers =
         [(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     let body = lines.into_body(tokio::spawn(writing.in_current_span()));
-    Ok(Watched::mark((headers, body).into_response()))
+    Ok((headers, body).into_response())
 }
 
 /// A place among the tars that are unpacked at the same time. Its memory for headers is not of the budget: it would be

@@ -16,7 +16,7 @@ const PLACES: usize = 8;
 const ANSWER: usize = 1500;
 
 async fn serve(write_idle: Duration) -> SecureServer {
-    let settings = Settings { memory: 4 * 2 * PLACES * (88 << 10), ..Settings::default() };
+    let settings = Settings { memory: 4 * 2 * PLACES * (112 << 10), ..Settings::default() };
     let options = Options { limits: Limits { write_idle, ..Limits::default() }, ..Options::default() };
     let server = serve_app(TestApp::with_settings(Options::default(), settings).await, options).await;
     server.app.put("/v1/fs/short", bytes(ANSWER)).await.is(201);
