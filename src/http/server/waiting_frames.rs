@@ -22,7 +22,9 @@ use crate::budget::{Budget, Permit};
 const STEP: usize = 288;
 /// Bytes of that many slots.
 const STEP_BYTES: usize = STEP * 224;
-/// While there is no memory for more slots, it is asked again so often.
+/// Permits of a connection. The library ends one for which more than 8,000 frames of one byte wait.
+const PERMITS: usize = 24;
+/// A socket waits so long for handlers before it takes memory for more slots, and before it tries again.
 const RETRY: Duration = Duration::from_millis(100);
 /// How often a connection with memory for slots looks whether others wait for it.
 const CHECK: Duration = Duration::from_secs(1);
@@ -101,20 +103,28 @@ impl WaitingFrames {
                 return Poll::Ready(Err(NoSlots));
             }
             next.as_mut().reset(Instant::now() + RETRY);
+            // Only now: most handlers take their frames at once.
+            self.take_memory();
         }
     }
 
     fn free(&self, cx: &Context<'_>) -> Option<usize> {
         let mut table = self.lock();
+        let free = table.free();
+        table.reader = if free == 0 { Some(cx.waker().clone()) } else { None };
+        Some(free).filter(|free| *free > 0)
+    }
+
+    /// Takes a permit for more slots, if there is memory.
+    fn take_memory(&self) {
+        let mut table = self.lock();
         if table.free() == 0
+            && table.permits.len() < PERMITS
             && let Some(permit) = self.memory.try_take(STEP_BYTES)
         {
             table.permits.push(permit);
             table.reader = None;
         }
-        let free = table.free();
-        table.reader = if free == 0 { Some(cx.waker().clone()) } else { None };
-        Some(free).filter(|free| *free > 0)
     }
 
     fn lock(&self) -> MutexGuard<'_, FrameTable> {

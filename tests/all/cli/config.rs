@@ -127,7 +127,8 @@ fn the_example_contains_every_option_and_its_default() {
     let all = example
         .replace("\n#data", "\ndata")
         .replace("\n#tls-", "\ntls-")
-        .replace("\n#max-body = \"SIZE\"", "\nmax-body = \"10GiB\"");
+        .replace("\n#max-body = \"SIZE\"", "\nmax-body = \"10GiB\"")
+        .replace("\n#connections-per-address = \"NUMBER\"", "\nconnections-per-address = 50");
     let folder = tempfile::tempdir().unwrap();
     let read = printed(&[], &["--config", &written(folder.path(), &all)]);
     assert_eq!(values(&read).len(), options.len(), "{read}");

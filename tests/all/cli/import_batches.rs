@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use http_body_util::BodyExt;
@@ -88,7 +88,7 @@ fn ndjson(body: impl Into<Body>) -> Response {
 }
 
 fn stores(name: &str, content: &[u8]) -> Response {
-    file(name, content).to_string().into_response()
+    (StatusCode::CREATED, file(name, content).to_string()).into_response()
 }
 
 const FILES: usize = 300;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rowdrive::http::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::http2::{answer, connect, request};
 use super::secure_server::{HTTP2, LONG, SecureServer, serve_with};
@@ -170,7 +170,8 @@ async fn tiny_frames_wait_for_memory_and_empty_ones_end_their_connection_alone()
         body.send_data("x".into(), false).unwrap();
     }
     body.send_data("end".into(), true).unwrap();
-    // It cannot be answered: the server does not read that far.
+    // Later, so that it is sent after these frames. It cannot be answered: the server does not read that far.
+    sleep(Duration::from_secs(1)).await;
     let (beside, _) = tiny.begin(request("GET", "/healthz", &[]), true).await;
     assert!(timeout(Duration::from_secs(2), beside).await.is_err());
     let empty = [frame(HEADERS, 4, 1, &put_head()), frame(DATA, 0, 1, b"").repeat(1_000)].concat();
