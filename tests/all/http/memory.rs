@@ -17,7 +17,7 @@ use crate::server::Server;
 const LONG: Duration = Duration::from_secs(90);
 const MIB: u64 = 1 << 20;
 /// Stalled clients in each direction by default. Their sockets need file descriptors here and in the server.
-const STALLED: usize = 400;
+const STALLED: usize = 150;
 /// The value of `--memory`, in MiB.
 const MEMORY: u64 = 32;
 /// The limit of the process: `--memory`, and its fixed overhead.

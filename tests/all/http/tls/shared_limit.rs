@@ -6,12 +6,12 @@ use bytes::Bytes;
 use h2::SendStream;
 use h2::client::ResponseFuture;
 use rowdrive::drive::Settings;
-use rowdrive::http::{Limits, Options};
+use rowdrive::http::Options;
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::super::access::world::World;
-use super::super::test_app::{TestApp, bytes};
+use super::super::test_app::TestApp;
 use super::http2::{Answer, Client, answer, connect, connect_as_user, connect_with, request};
 use super::secure_server::{LONG, SecureServer, serve_app};
 
@@ -128,36 +128,6 @@ async fn strangers_leave_the_places_of_http_2_to_users() {
             assert!(begun.elapsed() < LONG, "users find no places beside {target}");
         }
     }
-}
-
-/// By then he may be none any more. A file is sent only as long as he is one.
-#[tokio::test]
-async fn an_unread_page_proves_a_user_for_a_minute_and_an_unread_file_as_long_as_it_is_sent() {
-    let minutes = Limits { write_idle: Duration::from_secs(600), ..Limits::default() };
-    let server = serve_app(app_with_few_places().await, Options { limits: minutes, ..Options::default() }).await;
-    server.app.put("/v1/fs/d/large", bytes(1_000_000)).await.is(201);
-    let (mut page, mut file) = (connect_with(&server, 0).await, connect_with(&server, 0).await);
-    let begin = async |client: &mut Client, target| {
-        let (response, _) = client.begin(request("GET", target, &[]), true).await;
-        timeout(LONG, response).await.unwrap().unwrap()
-    };
-    let unread = [begin(&mut page, "/v1/fs/d/").await, begin(&mut file, "/v1/fs/d/large").await];
-    assert!(unread.iter().all(|response| response.status() == 200));
-    let hold_all = async || {
-        let (mut stranger, mut held) = (connect(&server).await, Vec::new());
-        while !is_busy(&stranger.get("/healthz").await) {
-            held.push(begin_login(&mut stranger).await);
-        }
-        (stranger, held)
-    };
-    let held = hold_all().await;
-    assert_eq!(begin(&mut page, "/v1/stat/d/").await.status(), 200, "it is of a user");
-    drop(held);
-    // That has proved him again.
-    sleep(Duration::from_secs(61)).await;
-    let _held = hold_all().await;
-    assert_eq!(begin(&mut page, "/v1/stat/d/").await.status(), 503);
-    assert_eq!(begin(&mut file, "/v1/stat/d/").await.status(), 200);
 }
 
 /// Whether users have all their places while this stranger holds as many as he gets: on a slow machine they may be cut.
