@@ -174,11 +174,19 @@ impl DriveClient {
     }
 
     pub async fn text(&self, request: RequestBuilder) -> Result<String> {
-        self.send(request).await?.text().await.map_err(|error| self.transport_error(&error))
+        self.text_of(self.send(request).await?).await
+    }
+
+    async fn text_of(&self, response: Response) -> Result<String> {
+        response.text().await.map_err(|error| self.transport_error(&error))
     }
 
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
-        self.parse(&self.text(request).await?)
+        self.json_of(self.send(request).await?).await
+    }
+
+    pub async fn json_of<T: DeserializeOwned>(&self, response: Response) -> Result<T> {
+        self.parse(&self.text_of(response).await?)
     }
 
     pub fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T> {

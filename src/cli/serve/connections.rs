@@ -9,7 +9,7 @@ const BYTES: usize = 64 << 10;
 
 /// The number of connections that the limit of descriptors allows: each needs a socket and may open a file. A third of all
 /// descriptors is for the store.
-pub fn of_descriptors(limit: usize) -> usize {
+fn of_descriptors(limit: usize) -> usize {
     (limit.saturating_sub(limit / 3 + OTHERS) / 2).max(1)
 }
 

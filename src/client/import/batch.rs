@@ -16,10 +16,10 @@ use rowdrive::api::unpack::{MEDIA_TYPE, OVERWRITE, PARAMETER, UnpackLine};
 use rowdrive::schema::DrivePath;
 use tokio::sync::mpsc;
 
-use super::plan::ImportTask;
+use super::plan::{Decision, ImportTask};
 use super::tar;
 use super::upload::{self, SmallFile};
-use crate::client::stats::{TransferNote, TransferStats};
+use crate::client::stats::TransferStats;
 use crate::client::{ClientError, DriveClient, FailureScope};
 use crate::local_fs::run_blocking;
 
@@ -97,7 +97,7 @@ impl Batcher {
                     TaskState::Kept => self.stats.kept(bytes),
                     TaskState::Left => {
                         if let ImportTask::File(file) = &task {
-                            self.stats.note(TransferNote::Skipped, file.left_note());
+                            file.note_left(&self.stats);
                         }
                     }
                     TaskState::Single | TaskState::Sent => self.alone(task).await,
@@ -206,15 +206,16 @@ impl Batch {
                 (0, TaskState::Sent)
             }
             ImportTask::File(file) => match upload::read_small(file) {
-                Some(SmallFile { version, digest, .. }) if file.is_on_drive(&version, &digest) => {
-                    (version.size, TaskState::Kept)
-                }
-                Some(SmallFile { version, .. }) if !overwrite && file.there.is_some() => {
-                    (version.size, TaskState::Left)
-                }
                 Some(SmallFile { bytes, version, digest }) => {
-                    tar::add_file(&mut self.tar, name, version.modified(), &digest, &bytes);
-                    (version.size, TaskState::Sent)
+                    let state = match file.decide(&version, &digest, overwrite) {
+                        Decision::Keep => TaskState::Kept,
+                        Decision::Leave => TaskState::Left,
+                        Decision::Send => {
+                            tar::add_file(&mut self.tar, name, version.modified(), &digest, &bytes);
+                            TaskState::Sent
+                        }
+                    };
+                    (version.size, state)
                 }
                 None => (0, TaskState::Single),
             },

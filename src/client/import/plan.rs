@@ -50,6 +50,15 @@ pub struct FileUpload {
     pub there: Option<RemoteFile>,
 }
 
+/// What is done with a file.
+pub enum Decision {
+    /// The drive has this content, with this time.
+    Keep,
+    /// The drive has another file of this name, which is not replaced.
+    Leave,
+    Send,
+}
+
 /// The compared attributes of an entry of the drive.
 pub struct RemoteFile {
     directory: bool,
@@ -59,14 +68,19 @@ pub struct RemoteFile {
 }
 
 impl FileUpload {
-    /// Whether the drive has this content, with this time.
-    pub fn is_on_drive(&self, version: &FileStamp, digest: &str) -> bool {
-        self.there.as_ref().is_some_and(|there| there.is(version, digest))
+    /// `overwrite`: whether a file with other content is replaced.
+    pub fn decide(&self, version: &FileStamp, digest: &str, overwrite: bool) -> Decision {
+        match &self.there {
+            Some(there) if there.is(version, digest) => Decision::Keep,
+            Some(_) if !overwrite => Decision::Leave,
+            _ => Decision::Send,
+        }
     }
 
-    /// What is said of a file that is not sent, since the drive has another one.
-    pub fn left_note(&self) -> String {
-        format!("{}: the drive has another file of this name, which is left as it is", self.shown)
+    /// Names it as one that is not sent, since the drive has another one.
+    pub fn note_left(&self, stats: &TransferStats) {
+        let text = format!("{}: the drive has another file of this name, which is left as it is", self.shown);
+        stats.note(TransferNote::Skipped, text);
     }
 }
 

@@ -19,9 +19,9 @@ use rowdrive::api::header::REPR_DIGEST;
 use rowdrive::api::path;
 use rowdrive::api::problem::ProblemKind;
 
-use super::plan::{FileUpload, ImportTask, RemoteFile};
+use super::plan::{Decision, FileUpload, ImportTask, RemoteFile};
 use crate::client::retry::{RetryPolicy, Retryable};
-use crate::client::stats::{BytesInFlight, TransferNote, TransferStats};
+use crate::client::stats::{BytesInFlight, TransferStats};
 use crate::client::{ClientError, DriveClient, FailureScope, RESPONSE_TIMEOUT};
 use crate::local_fs::{self, FileStamp, Hasher, OpenFolder, run_blocking};
 
@@ -123,13 +123,16 @@ impl Uploader {
     async fn once(&self, job: &FileUpload) -> Result<(), SendError> {
         let reading = self.read(job).await?;
         let ReadFile { version, digest, .. } = &reading;
-        if job.is_on_drive(version, digest) {
-            self.stats.kept(version.size);
-            return Ok(());
-        }
-        if !self.overwrite && job.there.is_some() {
-            self.stats.note(TransferNote::Skipped, job.left_note());
-            return Ok(());
+        match job.decide(version, digest, self.overwrite) {
+            Decision::Keep => {
+                self.stats.kept(version.size);
+                return Ok(());
+            }
+            Decision::Leave => {
+                job.note_left(&self.stats);
+                return Ok(());
+            }
+            Decision::Send => {}
         }
         let (stored, has_replaced) = match self.retry.run(async || self.put(job, &reading).await).await {
             Err(SendError::Taken) => return self.compare(job, &reading).await,
@@ -152,7 +155,7 @@ impl Uploader {
         if there.ok_or(SendError::Taken)?.is(&reading.version, &reading.digest) {
             self.stats.kept(reading.version.size);
         } else {
-            self.stats.note(TransferNote::Skipped, job.left_note());
+            job.note_left(&self.stats);
         }
         Ok(())
     }
@@ -201,8 +204,7 @@ impl Uploader {
     async fn stored(&self, request: RequestBuilder) -> Result<(EntryJson<'static>, bool), ClientError> {
         let response = self.client.send(request).await?;
         let has_replaced = response.status() == StatusCode::OK;
-        let text = response.text().await.map_err(|error| self.client.transport_error(&error))?;
-        Ok((self.client.parse(&text)?, has_replaced))
+        Ok((self.client.json_of(response).await?, has_replaced))
     }
 
     /// Gives up when no byte of the body is sent and no response arrives for a while.

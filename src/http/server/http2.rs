@@ -75,7 +75,7 @@ pub async fn serve(
     let mut connection = pin!(builder(tasks).serve_connection(stream, service));
     let mut evicted = pin!(slot.evicted());
     let mut next_check = pin!(sleep(head));
-    let mut check_memory = None;
+    let mut check_memory = WaitingFrames::check_interval();
     // Why it accepts no more requests, and its place among the connections that end.
     let mut closing: Option<(CloseReason, Option<SemaphorePermit<'_>>)> = None;
     let (mut is_evicted, mut is_stopping) = (false, false);
@@ -187,7 +187,8 @@ mod tests {
 
     use axum::Router;
     use axum::body::Body;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
+    use tokio::task::JoinHandle;
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::final_response::FinalResponses;
@@ -201,22 +202,33 @@ mod tests {
     const REQUEST: &[u8] =
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01a";
 
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    /// Serves the only connection of this limit to its end.
+    fn start(
+        stream: DuplexStream,
+        app: Router,
+        slots: &Arc<ConnectionLimit>,
+        timeouts: Timeouts,
+    ) -> JoinHandle<Option<CloseReason>> {
+        let slot = Arc::new(slots.acquire(HERE).unwrap());
+        tokio::spawn(async move {
+            let (_ending, ended) = watch::channel(false);
+            let responses = FinalResponses::new(1);
+            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
+            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
+            serve(BufStream::new(stream), app, (context, places), ended).await
+        })
+    }
+
     /// The memory is that of frames whose handler does not take them.
     #[tokio::test(start_paused = true)]
     async fn a_connection_ends_when_others_wait_for_the_memory_of_its_frames() {
         let memory = Budget::new(8 << 20);
-        let slots = ConnectionLimit::new(1, 1);
-        let slot = Arc::new(slots.acquire(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
         let (mut client, server) = duplex(1 << 20);
-        let (_ending, ended) = watch::channel(false);
+        let app = Router::new().fallback(async |_body: Body| std::future::pending::<StatusCode>().await);
         let timeouts = Timeouts::new(Limits::default(), &memory, None);
-        let serving = tokio::spawn(async move {
-            let responses = FinalResponses::new(1);
-            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
-            let app = Router::new().fallback(async |_body: Body| std::future::pending::<StatusCode>().await);
-            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
-            serve(BufStream::new(server), app, (context, places), ended).await
-        });
+        let serving = start(server, app, &ConnectionLimit::new(1, 1), timeouts);
         // The request has no END_STREAM: its body follows.
         let mut sent = REQUEST.to_vec();
         let flags = sent.len() - 11;
@@ -237,23 +249,14 @@ mod tests {
     /// The library has written the whole response, but what is below it has not: as TLS may.
     #[tokio::test(start_paused = true)]
     async fn a_connection_with_unsent_bytes_is_neither_idle_nor_evicted() {
-        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let slots = ConnectionLimit::new(1, 1);
-        let slot = Arc::new(slots.acquire(here).unwrap());
         // The server's settings fit, and not the response too.
         let (mut client, server) = duplex(64);
-        let (_ending, ended) = watch::channel(false);
-        let serving = tokio::spawn(async move {
-            let responses = FinalResponses::new(1);
-            let timeouts = Timeouts::for_tests();
-            let context = ConnectionContext { slot, timeouts, responses: &responses, is_secure: true };
-            let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
-            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
-            serve(BufStream::new(server), app, (context, places), ended).await
-        });
+        let app = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
+        let serving = start(server, app, &slots, Timeouts::for_tests());
         client.write_all(REQUEST).await.unwrap();
         sleep(Limits::default().head * 100).await;
-        assert!(!serving.is_finished() && slots.acquire(here).is_none());
+        assert!(!serving.is_finished() && slots.acquire(HERE).is_none());
         let mut all = Vec::new();
         client.read_to_end(&mut all).await.unwrap();
         // A frame HEADERS with END_STREAM and END_HEADERS on the stream.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::budget::{Budget, Permit};
 
@@ -51,7 +51,7 @@ struct FrameTable {
 
 /// The wait of a socket for slots.
 #[derive(Default)]
-pub struct SlotWait(Option<(Instant, Pin<Box<Sleep>>)>);
+pub struct SlotWait(Option<(Instant, Interval)>);
 
 /// There was no memory for more frames for too long.
 #[derive(Debug)]
@@ -61,6 +61,13 @@ pub struct NoSlots;
 pub struct ReceivedBody<B: Body<Data = Bytes> + Unpin = Incoming> {
     body: B,
     frames: Arc<WaitingFrames>,
+}
+
+/// Ticks after each such time, and once after it was not looked at for longer.
+fn interval_from_now(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 impl WaitingFrames {
@@ -74,8 +81,13 @@ impl WaitingFrames {
         self.lock().waiting += many;
     }
 
-    /// Ready when a request waits for memory that the connection has for its slots. `check` is its timer.
-    pub fn poll_wanted(&self, cx: &mut Context<'_>, check: &mut Option<Pin<Box<Sleep>>>) -> Poll<()> {
+    /// The timer of [`poll_wanted`](Self::poll_wanted).
+    pub fn check_interval() -> Interval {
+        interval_from_now(CHECK)
+    }
+
+    /// Ready when a request waits for memory that the connection has for its slots.
+    pub fn poll_wanted(&self, cx: &mut Context<'_>, check: &mut Interval) -> Poll<()> {
         if self.lock().permits.is_empty() {
             return Poll::Pending;
         }
@@ -83,9 +95,7 @@ impl WaitingFrames {
             if self.memory.is_short() {
                 return Poll::Ready(());
             }
-            let next = check.get_or_insert_with(|| Box::pin(tokio::time::sleep(CHECK)));
-            ready!(next.as_mut().poll(cx));
-            next.as_mut().reset(Instant::now() + CHECK);
+            ready!(check.poll_tick(cx));
         }
     }
 
@@ -96,13 +106,11 @@ impl WaitingFrames {
                 wait.0 = None;
                 return Poll::Ready(Ok(free));
             }
-            let sleep = || (Instant::now(), Box::pin(tokio::time::sleep(RETRY)));
-            let (since, next) = wait.0.get_or_insert_with(sleep);
-            ready!(next.as_mut().poll(cx));
+            let (since, retry) = wait.0.get_or_insert_with(|| (Instant::now(), interval_from_now(RETRY)));
+            ready!(retry.poll_tick(cx));
             if since.elapsed() >= LONGEST {
                 return Poll::Ready(Err(NoSlots));
             }
-            next.as_mut().reset(Instant::now() + RETRY);
             // Only now: most handlers take their frames at once.
             self.take_memory();
         }
@@ -282,7 +290,7 @@ mod tests {
         drop(waiting);
         assert_eq!(frames.lock().permits.len(), 3, "the library keeps the slots");
         let is_wanted = async |frames: &WaitingFrames| {
-            let mut check = None;
+            let mut check = WaitingFrames::check_interval();
             timeout(CHECK * 2, poll_fn(|cx| frames.poll_wanted(cx, &mut check))).await.is_ok()
         };
         assert!(!is_wanted(&frames).await);

@@ -162,7 +162,7 @@ async fn tiny_frames_wait_for_memory_and_empty_ones_end_their_connection_alone()
         }
     }
     let (response, mut stream) = honest.begin(request("PUT", "/v1/fs/f", &[]), false).await;
-    for _ in 0..200 {
+    for _ in 0..600 {
         stream.send_data(vec![b'x'; 100].into(), false).unwrap();
     }
     let (stored, mut body) = tiny.begin(request("PUT", "/v1/fs/tiny", &[]), false).await;
@@ -177,13 +177,13 @@ async fn tiny_frames_wait_for_memory_and_empty_ones_end_their_connection_alone()
     let empty = [frame(HEADERS, 4, 1, &put_head()), frame(DATA, 0, 1, b"").repeat(1_000)].concat();
     let codes = codes(&server, &empty).await;
     assert!(codes.contains(&ENHANCE_YOUR_CALM), "{codes:?}");
-    assert_eq!(honest.ask("GET", "/healthz", &[], b"").await.status, 200);
+    assert_eq!(connect(&server).await.get("/healthz").await.status, 200, "another connection");
     drop(all);
     assert_eq!(answer(stored).await.unwrap().status, 201);
     assert_eq!(tiny.get("/v1/fs/tiny").await.body.len(), 5_003);
     stream.send_data("y".into(), true).unwrap();
     assert_eq!(answer(response).await.unwrap().status, 201);
-    assert_eq!(honest.get("/v1/fs/f").await.body.len(), 20_001);
+    assert_eq!(honest.get("/v1/fs/f").await.body.len(), 60_001);
 }
 
 /// The server reads no faster than the handler takes them, and goes on with other requests.
