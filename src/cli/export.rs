@@ -15,10 +15,10 @@ use crate::client::stats::TransferStats;
 /// Bring a folder of the drive, with all that it holds, or one file back to a local folder.
 ///
 /// A local file with the same size, time and SHA-256 is left as it is, so an export that was interrupted is run
-/// again; other files of the same name are replaced, and nothing else is removed. Where the local folder takes two
-/// names for one, as `a` and `A`, the second is a failure. Links in the local folder are not followed; the data folder
-/// of a drive, or a backup of one, is left as it is. Exit code 1 if a file failed, each is named, or if it was
-/// interrupted.
+/// again. Other files of the same name are replaced and counted, or left as they are with --no-overwrite; nothing else
+/// is removed. Where the local folder takes two names for one, as `a` and `A`, the second is a failure. Links in the
+/// local folder are not followed; the data folder of a drive, or a backup of one, is left as it is. Exit code 1 if a
+/// file failed, each is named, or if it was interrupted.
 #[derive(Args)]
 pub struct ExportArgs {
     /// The folder or file on the drive.
@@ -30,7 +30,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     server: ServerArg,
     #[command(flatten)]
-    pace: TransferArgs,
+    transfer: TransferArgs,
 }
 
 impl ExportArgs {
@@ -39,9 +39,9 @@ impl ExportArgs {
     }
 
     async fn export(self) -> Result<CommandOutcome, ExportError> {
-        let client = self.server.client()?;
-        let export = export::Export::open(client, (self.from.path, self.from.text), self.to).await?;
-        let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
+        let (client, overwrite) = (self.server.client()?, self.transfer.overwrite());
+        let export = export::Export::open(client, (self.from.path, self.from.text), self.to, overwrite).await?;
+        let (jobs, retry) = (self.transfer.jobs(), self.transfer.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));
         Ok(transfer::run(&stats, "fetched", export.run(jobs, retry, stats.clone())).await?)
     }

@@ -27,13 +27,10 @@ pub struct ImportArgs {
     /// The folder on the drive that gets it; made if it is missing.
     #[arg(value_name = "/PATH", value_parser = PathArg::parse, default_value = "/")]
     to: PathArg,
-    /// Leave files as they are that the drive has with other content or another time; each is named.
-    #[arg(long)]
-    no_overwrite: bool,
     #[command(flatten)]
     server: ServerArg,
     #[command(flatten)]
-    pace: TransferArgs,
+    transfer: TransferArgs,
 }
 
 impl ImportArgs {
@@ -42,10 +39,9 @@ impl ImportArgs {
     }
 
     async fn import(self) -> Result<CommandOutcome, ImportError> {
-        let client = self.server.client()?;
-        let overwrite = !self.no_overwrite;
+        let (client, overwrite) = (self.server.client()?, self.transfer.overwrite());
         let import = import::Import::open(client, self.from, self.to.path, overwrite).await?;
-        let (jobs, retry) = (self.pace.jobs(), self.pace.retry_policy());
+        let (jobs, retry) = (self.transfer.jobs(), self.transfer.retry_policy());
         let stats = Arc::new(TransferStats::new(jobs));
         Ok(transfer::run(&stats, "sent", import.run(jobs, retry, stats.clone())).await?)
     }

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use clap::Args;
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use rowdrive::api::entry::{CopiedEntryJson, CopiedJson, MoveRequest};
 use rowdrive::api::path;
 
 use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::request::{RequestArgs, Result};
+use crate::client::{ClientError, DriveClient, ServerProblem};
 use crate::local_fs::printable;
 
 /// Move or rename a file or folder. The target is the new path in full; its folder must be there.
@@ -59,7 +60,13 @@ impl MoveCopyArgs {
         self.request.run(async |client, out| {
             let request =
                 MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
-            let text = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await?;
+            let answer = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await;
+            let text = match answer {
+                Err(ClientError::Problem(problem)) if resource == path::COPY => {
+                    return Err(self.refused_copy(client, *problem).await.into());
+                }
+                answer => answer?,
+            };
             if self.request.json {
                 return Ok(writeln!(out, "{text}")?);
             }
@@ -70,5 +77,19 @@ impl MoveCopyArgs {
             }
             Ok(writeln!(out)?)
         })
+    }
+
+    /// Says that a part of a folder may be copied. Only an error of the server breaks off a copy that has begun, and
+    /// after a 500 all is copied but what is damaged.
+    async fn refused_copy(&self, client: &DriveClient, problem: ServerProblem) -> ClientError {
+        let may_have_begun = problem.status.is_server_error() && problem.status != StatusCode::INTERNAL_SERVER_ERROR;
+        let there = if may_have_begun { client.stat(&self.to.path).await.ok().flatten() } else { None };
+        ClientError::Problem(Box::new(match there {
+            Some(entry) if entry.is_directory() => problem.with_remedy(format!(
+                "{} may hold a part of the copy now, which the same command with --overwrite completes",
+                printable(self.to.text.as_ref())
+            )),
+            _ => problem,
+        }))
     }
 }

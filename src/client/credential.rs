@@ -14,6 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 
+use crate::local_fs::printable;
+
 /// How every token begins.
 const TOKEN_PREFIX: &str = "rd_";
 /// Bytes of a file that is read for a secret: more than the longest password in any spelling has.
@@ -22,15 +24,22 @@ const FILE_BYTES: u64 = 16 << 10;
 /// A token, or a name and its password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    Token(String),
-    Password { name: String, password: String },
+    /// With the file that it is from.
+    Token {
+        token: String,
+        file: PathBuf,
+    },
+    Password {
+        name: String,
+        password: String,
+    },
 }
 
 /// No secret appears in a message.
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Token(_) => "Token(..)",
+            Self::Token { .. } => "Token(..)",
             Self::Password { .. } => "Password(..)",
         })
     }
@@ -71,21 +80,37 @@ impl Credential {
         let is_token =
             |text: &String| text.starts_with(TOKEN_PREFIX) && text.bytes().all(|byte| byte.is_ascii_graphic());
         let token = secret_from(path)?.filter(is_token);
-        token.map(Self::Token).ok_or_else(|| CredentialError::NoToken(path.to_owned()))
+        let file = path.to_owned();
+        match token {
+            Some(token) => Ok(Self::Token { token, file }),
+            None => Err(CredentialError::NoToken(file)),
+        }
     }
 
     /// The password, if it is one.
     pub fn password(&self) -> Option<&str> {
         match self {
             Self::Password { password, .. } => Some(password),
-            Self::Token(_) => None,
+            Self::Token { .. } => None,
+        }
+    }
+
+    /// What to do if the server does not take it.
+    pub(super) fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Token { file, .. } => Some(format!(
+                "the token is that in {}, which --token-file or ROWDRIVE_TOKEN_FILE names: make a new one with rowdrive \
+                 token add NAME --user YOU --out NEW_FILE, or unset ROWDRIVE_TOKEN_FILE",
+                printable(file)
+            )),
+            Self::Password { .. } => None,
         }
     }
 
     /// The value of `Authorization`: Bearer (RFC 6750) or Basic (RFC 7617). None if it cannot be in a header.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let text = match self {
-            Self::Token(token) => format!("Bearer {token}"),
+            Self::Token { token, .. } => format!("Bearer {token}"),
             Self::Password { name, password } => format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))),
         };
         let mut value = HeaderValue::try_from(text).ok()?;
@@ -144,7 +169,8 @@ mod tests {
         };
         for content in ["rd_x-_Y9", "rd_x-_Y9\n", "rd_x-_Y9\r\n"] {
             write(content.as_bytes(), 0o600);
-            assert_eq!(Credential::token_from(&path).unwrap(), Credential::Token("rd_x-_Y9".into()), "{content:?}");
+            let expected = Credential::Token { token: "rd_x-_Y9".into(), file: path.clone() };
+            assert_eq!(Credential::token_from(&path).unwrap(), expected, "{content:?}");
         }
         for bad in [&b""[..], b"\n", b"rd_x\nrd_y\n", b"rd_x y", b"secret", b"rd_\xff", b"rd_x\n\n", &[b'x'; 17 << 10]]
         {
@@ -181,9 +207,12 @@ mod tests {
     #[test]
     fn no_message_has_a_secret() {
         let password = Credential::Password { name: "tom".into(), password: "sesame".into() };
-        let token = Credential::Token("rd_sesame".into());
+        let token = Credential::Token { token: "rd_sesame".into(), file: "phone".into() };
         let header = format!("{:?}", password.header());
-        assert!(!format!("{password:?} {token:?} {header}").contains("sesame"));
+        let remedy = token.remedy().unwrap();
+        assert!(!format!("{password:?} {token:?} {header} {remedy}").contains("sesame"));
+        assert!(remedy.contains("that in phone, "), "{remedy}");
+        assert_eq!(password.remedy(), None);
         assert_eq!(password.header().unwrap(), "Basic dG9tOnNlc2FtZQ==");
     }
 }

@@ -1,19 +1,21 @@
 //! The HTTP client of a running server.
 //!
 //! - here: [`DriveClient`] sends single requests; [`trust`]: whose certificates it accepts; [`credential`]: what proves who
-//!   its user is; [`problem`]: error responses; [`retry`]: when to send a request again
+//!   its user is; [`problem`]: error responses; [`cause`]: why there is no response; [`retry`]: when to send a request
+//!   again
 //! - [`import`] and [`export`] transfer whole trees: a planner queues the files, and workers transfer them; [`stats`]
-//!   counts them
+//!   counts them; [`overwrite`]: what is done with a file whose name is taken at the target
 
+mod cause;
 pub mod credential;
 pub mod export;
 pub mod import;
+mod overwrite;
 mod problem;
 pub mod retry;
 pub mod stats;
 mod trust;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +29,7 @@ use rowdrive::api::problem::ProblemKind;
 use rowdrive::schema::DrivePath;
 use serde::de::DeserializeOwned;
 
+use cause::in_words;
 use credential::{Credential, CredentialError, is_loopback, is_private};
 pub use problem::ServerProblem;
 
@@ -55,7 +58,8 @@ pub enum ClientError {
     UnexpectedAnswer(String, String),
 }
 
-/// Which other requests a failure concerns: a transfer gives up when too many shared failures follow each other.
+/// Which other requests a failure concerns: a transfer gives up when too many shared failures follow each other, or at
+/// one that concerns all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureScope {
     /// None: the failure concerns this file or folder alone.
@@ -64,6 +68,8 @@ pub enum FailureScope {
     Shared,
     /// As `Shared`, after all retries.
     SharedAfterWait,
+    /// All: none can succeed.
+    All,
 }
 
 impl ClientError {
@@ -128,7 +134,7 @@ impl DriveClient {
             // Without TLS nobody is trusted: the system may have no certificates of CAs.
             _ => http.tls_certs_only([]),
         };
-        let http = http.build().map_err(|error| trust::build_error(&display_url, ca, root_cause(&error)))?;
+        let http = http.build().map_err(|error| trust::build_error(&display_url, ca, in_words(&error, false)))?;
         Ok(Self { http, base, display_url, ca: ca.map(Arc::from), credential: credential.map(Arc::new) })
     }
 
@@ -170,7 +176,7 @@ impl DriveClient {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(ClientError::Problem(Box::new(ServerProblem::read(response, self.credential.is_some()).await)))
+        Err(ClientError::Problem(Box::new(ServerProblem::read(response, self.credential()).await)))
     }
 
     pub async fn text(&self, request: RequestBuilder) -> Result<String> {
@@ -226,7 +232,7 @@ impl DriveClient {
     }
 
     pub fn transport_error(&self, error: &reqwest::Error) -> ClientError {
-        let (server, cause) = (self.display_url.clone(), root_cause(error));
+        let (server, cause) = (self.display_url.clone(), in_words(error, error.is_connect()));
         if let Some(reason) = trust::refusal(error, self.ca.as_deref()) {
             return ClientError::Untrusted(server, reason);
         }
@@ -249,15 +255,6 @@ fn headers(server: &Url, shown: &str, credential: Option<&Credential>, insecure_
         return Err(CredentialError::PlainHttp(shown.to_owned()).into());
     }
     Ok(credential.header().map(|value| (AUTHORIZATION, value)).into_iter().collect())
-}
-
-/// The text of the deepest source of an error.
-fn root_cause(error: &dyn Error) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
 }
 
 fn query_string(query: &[(&str, &str)]) -> String {

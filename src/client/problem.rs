@@ -8,6 +8,12 @@ use reqwest::{Response, StatusCode};
 use rowdrive::api::header::REQUEST_ID;
 use rowdrive::api::problem::{ProblemJson, ProblemKind};
 
+use super::credential::Credential;
+
+/// Parameters of the HTTP API as a detail names them, and what the commands call them.
+const WORDS: [(&str, &str); 4] =
+    [("`recursive`", "--recursive"), ("`overwrite`", "--overwrite"), ("`from`", "FROM"), ("`to`", "TO")];
+
 #[derive(Debug)]
 pub struct ServerProblem {
     pub status: StatusCode,
@@ -19,14 +25,15 @@ pub struct ServerProblem {
     pub retry_after: Option<Duration>,
     /// The body, unparsed.
     pub body: String,
-    /// Whether the request had a token, or a name and a password.
-    is_credential_sent: bool,
+    /// What to do about it besides.
+    remedy: Option<String>,
     /// The id under which the server logged the cause.
     request_id: Option<String>,
 }
 
 impl ServerProblem {
-    pub async fn read(response: Response, is_credential_sent: bool) -> Self {
+    /// `credential`: what was sent with the request.
+    pub async fn read(response: Response, credential: Option<&Credential>) -> Self {
         let status = response.status();
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let request_id = response.headers().get(REQUEST_ID).and_then(|id| Some(id.to_str().ok()?.to_owned()));
@@ -35,7 +42,20 @@ impl ServerProblem {
         let slug = problem.slug().map(str::to_owned);
         let detail = problem.detail.into_owned();
         let retry_after = seconds.map(Duration::from_secs);
-        Self { status, slug, detail, retry_after, body, is_credential_sent, request_id }
+        let problem = Self { status, slug, detail, retry_after, body, remedy: None, request_id };
+        if !problem.is(ProblemKind::Unauthorized) {
+            return problem;
+        }
+        let remedy = match credential {
+            None => Some("name the user with --user, or the file of a token with --token-file".to_owned()),
+            Some(credential) => credential.remedy(),
+        };
+        Self { remedy, ..problem }
+    }
+
+    /// Says besides what to do about it.
+    pub fn with_remedy(self, remedy: String) -> Self {
+        Self { remedy: Some(remedy), ..self }
     }
 
     /// Whether it is a problem of this kind.
@@ -70,15 +90,18 @@ impl ServerProblem {
     }
 }
 
+fn in_command_words(detail: &str) -> String {
+    WORDS.iter().fold(detail.to_owned(), |text, (of_api, of_command)| text.replace(of_api, of_command))
+}
+
 impl fmt::Display for ServerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by_command = self.by_command();
-        match by_command.as_deref().unwrap_or(&self.detail) {
+        match self.by_command().unwrap_or_else(|| in_command_words(&self.detail)).as_str() {
             "" => write!(f, "the server answered {}", self.status)?,
             detail => write!(f, "{} ({})", detail.trim_end_matches('.'), self.status.as_u16())?,
         }
-        if self.is(ProblemKind::Unauthorized) && !self.is_credential_sent {
-            write!(f, "; name the user with --user, or the file of a token with --token-file")?;
+        if let Some(remedy) = &self.remedy {
+            write!(f, "; {remedy}")?;
         }
         match &self.request_id {
             Some(id) if self.status == StatusCode::INTERNAL_SERVER_ERROR => write!(f, "; request id {id}"),
@@ -98,7 +121,7 @@ mod tests {
             detail: "Send the header Retry-After with PATCH /v1/users.".to_owned(),
             retry_after: retry_after.map(Duration::from_secs),
             body: String::new(),
-            is_credential_sent: true,
+            remedy: None,
             request_id: None,
         };
         problem.to_string()
@@ -115,6 +138,10 @@ mod tests {
             let told = problem(kind, Some(1));
             assert!(!told.contains("Retry-After") && !told.contains("/v1/"), "{told}");
         }
+        assert_eq!(
+            in_command_words("With `to` say `recursive` or `overwrite`"),
+            "With TO say --recursive or --overwrite"
+        );
         // Others are as the server says it.
         assert_eq!(problem(ProblemKind::Busy, Some(1)), "Send the header Retry-After with PATCH /v1/users (503)");
     }

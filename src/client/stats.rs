@@ -1,7 +1,7 @@
 //! Statistics of a transfer, and the rule for giving it up.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ pub struct TransferTotal {
 /// The kind of a note about a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferNote {
-    /// It is neither file nor folder.
+    /// It is neither file nor folder, or the target has something else of its name, which is left as it is.
     Skipped,
     /// It has another name on the drive.
     Renamed,
@@ -71,6 +71,8 @@ pub struct TransferStats {
     /// The weight of a failure after all retries were used up.
     weight_after_wait: u64,
     given_up: Notify,
+    /// Whether a failure that concerns all is noted.
+    has_failed_as_a_whole: AtomicBool,
 }
 
 impl TransferStats {
@@ -113,13 +115,17 @@ impl TransferStats {
         }
     }
 
-    /// Counts a failure, and notes its text.
+    /// Counts a failure, and notes its text. Of those that concern all, only the first one.
     pub fn fail(&self, text: String, scope: FailureScope) {
+        if scope == FailureScope::All && self.has_failed_as_a_whole.swap(true, Relaxed) {
+            return;
+        }
         self.note(TransferNote::Failed, text);
         let weight = match scope {
             FailureScope::Item => return,
             FailureScope::Shared => 1,
             FailureScope::SharedAfterWait => self.weight_after_wait,
+            FailureScope::All => self.give_up_at,
         };
         if self.failures_in_a_row.fetch_add(weight, Relaxed) + weight >= self.give_up_at {
             self.given_up.notify_one();

@@ -2,12 +2,12 @@
 
 use std::error::Error;
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use reqwest::Certificate;
 use rustls::{CertificateError, InvalidMessage};
 
+use super::cause::chain;
 use super::{ClientError, Result};
 
 /// The certificates in a PEM file.
@@ -73,17 +73,5 @@ fn unknown_ca(ca: Option<&Path>) -> String {
 
 /// The error of TLS that caused this one.
 fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        // The source of an IO error is not the error in it, but that one's source.
-        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = match inner {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    None
+    chain(error).find_map(|error| error.downcast_ref())
 }

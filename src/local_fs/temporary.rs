@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::OpenFolder;
+use super::{FsEntry, OpenFolder};
 
 const PREFIX: &str = ".rowdrive-export-";
 
@@ -53,19 +53,32 @@ impl TemporaryFile {
     }
 
     /// Sets its modification time and renames it. `replace`: whether a file of that name is replaced; otherwise it is
-    /// an error. A folder, or anything else of that name, is always an error.
-    pub fn place(mut self, name: &OsStr, modified: Timestamp, replace: bool) -> io::Result<()> {
+    /// an error. A folder, or anything else of that name, is always an error. Returns whether it has replaced a file.
+    pub fn place(mut self, name: &OsStr, modified: Timestamp, replace: bool) -> io::Result<bool> {
         let ms = modified.ms();
         let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let last_modification = Timespec { tv_sec: ms.div_euclid(1000), tv_nsec: ms.rem_euclid(1000) * 1_000_000 };
         futimens(&self.file, &Timestamps { last_access, last_modification })?;
-        if replace {
-            renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        let has_replaced = if replace {
+            self.rename_over_file(name)?
         } else {
             self.rename_to_new(name)?;
-        }
+            false
+        };
         self.renamed = true;
-        Ok(())
+        Ok(has_replaced)
+    }
+
+    /// Looks first, since a rename would replace a link, a pipe, a socket or a device too.
+    fn rename_over_file(&self, name: &OsStr) -> io::Result<bool> {
+        let has_replaced = match self.folder.lookup(name)? {
+            None => false,
+            Some(FsEntry::File(_)) => true,
+            Some(FsEntry::Folder) => return Err(in_the_way("a folder")),
+            Some(FsEntry::Other(what)) => return Err(in_the_way(what)),
+        };
+        renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        Ok(has_replaced)
     }
 
     fn rename_to_new(&self, name: &OsStr) -> io::Result<()> {
@@ -82,6 +95,10 @@ impl TemporaryFile {
             renamed => Ok(renamed?),
         }
     }
+}
+
+fn in_the_way(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("{what} is in the way"))
 }
 
 impl Drop for TemporaryFile {
@@ -124,11 +141,20 @@ mod tests {
             file.write(content).unwrap();
             file.place("f".as_ref(), Timestamp::from_ms(0), replace)
         };
-        place(b"first", false).unwrap();
+        assert!(!place(b"first", false).unwrap());
         assert_eq!(place(b"second", false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"first");
-        place(b"third", true).unwrap();
+        assert!(place(b"third", true).unwrap());
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"third");
+        fs::remove_file(dir.path().join("f")).unwrap();
+        assert!(!place(b"fourth", true).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        fs::remove_file(dir.path().join("f")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("f")).unwrap();
+        for replace in [false, true] {
+            assert_eq!(place(b"fifth", replace).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_link(dir.path().join("f")).unwrap().to_str(), Some("elsewhere"));
+        }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

@@ -14,6 +14,9 @@ use progress::TransferProgress;
 
 #[derive(Args)]
 pub struct TransferArgs {
+    /// Leave a file as it is that is there with other content or another time; each is named.
+    #[arg(long)]
+    no_overwrite: bool,
     /// How many files are under way at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "16")]
     jobs: u16,
@@ -23,6 +26,11 @@ pub struct TransferArgs {
 }
 
 impl TransferArgs {
+    /// Whether files with other content are replaced.
+    pub fn overwrite(&self) -> bool {
+        !self.no_overwrite
+    }
+
     pub fn jobs(&self) -> usize {
         self.jobs.into()
     }

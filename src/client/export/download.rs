@@ -1,6 +1,8 @@
 //! Downloads one file.
 
+use std::ffi::OsString;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use rowdrive::schema::Timestamp;
 
 use super::plan::{FileDownload, TAKEN};
 use super::target::Claim;
+use crate::client::overwrite::{Decision, OTHER_FILE, decide, note_left};
 use crate::client::retry::{RetryPolicy, Retryable};
 use crate::client::stats::{BytesInFlight, TransferStats};
 use crate::client::{ClientError, DriveClient, FailureScope};
@@ -21,7 +24,7 @@ use crate::local_fs::{self, FileStamp, FsEntry, Hasher, TemporaryFile, run_block
 
 /// Bytes written at a time.
 const PIECE: usize = 512 << 10;
-/// Attempts for a file that is replaced meanwhile, or does not match its digest.
+/// Attempts for a file that is replaced meanwhile, does not match its digest, or whose name is taken meanwhile.
 const TRIES: usize = 3;
 /// How often the connection may break in the middle of one file: if its content is damaged, the server breaks it each
 /// time.
@@ -31,6 +34,8 @@ pub struct Downloader {
     pub client: DriveClient,
     pub retry: RetryPolicy,
     pub stats: Arc<TransferStats>,
+    /// Whether local files with other content are replaced.
+    pub overwrite: bool,
 }
 
 /// Why a file was not downloaded.
@@ -55,6 +60,8 @@ enum FetchError {
     InTheWay(&'static str),
     #[error("{TAKEN}")]
     Taken,
+    #[error("in the local folder files of this name come and go")]
+    Appeared,
     #[error("it cannot be written: {0}")]
     Local(#[from] io::Error),
 }
@@ -86,7 +93,8 @@ impl FetchError {
             | Self::Mismatch
             | Self::Differs
             | Self::InTheWay(_)
-            | Self::Taken => FailureScope::Item,
+            | Self::Taken
+            | Self::Appeared => FailureScope::Item,
         }
     }
 }
@@ -111,7 +119,7 @@ impl Downloader {
         let mut entry = job.entry.clone();
         for _ in 1..TRIES {
             match self.once(job, &entry).await {
-                Err(FetchError::Replaced | FetchError::Mismatch) => {}
+                Err(FetchError::Replaced | FetchError::Mismatch | FetchError::Appeared) => {}
                 done => return done,
             }
             let now = self.retry.run(async || self.client.stat(&job.path).await).await?;
@@ -121,9 +129,13 @@ impl Downloader {
     }
 
     async fn once(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
-        if self.is_unchanged(job, entry).await? {
-            self.stats.kept(entry.bytes());
-            return Ok(());
+        match self.decide(job, entry).await? {
+            Decision::Keep => {
+                self.stats.kept(entry.bytes());
+                return Ok(());
+            }
+            Decision::Leave => return Ok(()),
+            Decision::Transfer => {}
         }
         let mut cuts = 0;
         let fetched = self.retry.run(async || {
@@ -134,37 +146,67 @@ impl Downloader {
                 fetched => fetched,
             }
         });
-        fetched.await?;
+        if fetched.await? {
+            self.stats.replaced();
+        }
         self.stats.moved(entry.bytes());
         Ok(())
     }
 
-    /// Whether the same file exists already. Reads it for its digest only if size and time are equal.
-    async fn is_unchanged(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<bool, FetchError> {
+    /// Compares the file with what has its name in the local folder. Names what is left as it is.
+    async fn decide(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<Decision, FetchError> {
         let (folder, name) = (job.target.folder.clone(), job.local.clone());
-        let same =
-            |version: &FileStamp| version.size == entry.bytes() && Some(version.modified()) == entry.modified_time();
-        match run_blocking(move || folder.lookup(&name)).await? {
-            None => Ok(false),
-            Some(FsEntry::Folder) => Err(FetchError::InTheWay("a folder")),
-            Some(FsEntry::Other(what)) => Err(FetchError::InTheWay(what)),
-            // Even with equal content: this run has written it under another name of the drive.
-            Some(FsEntry::File(_)) if job.claim == Claim::New => Err(FetchError::Taken),
-            Some(FsEntry::File(version)) if same(&version) => {
-                let (folder, name) = (job.target.folder.clone(), job.local.clone());
-                let file = Arc::new(run_blocking(move || folder.open_file(&name)).await?);
-                match local_fs::file_digest(file, entry.bytes()).await {
-                    Ok(digest) => Ok(Some(digest) == entry.digest),
-                    // The file was truncated meanwhile: it is not the same.
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                    Err(error) => Err(error.into()),
-                }
+        let Some(found) = run_blocking(move || folder.lookup(&name)).await? else {
+            return Ok(Decision::Transfer);
+        };
+        // Even with equal content: this run has written it, under another name of the drive.
+        let is_of_run = job.claim == Claim::New && (self.overwrite || !self.is_listed(job).await?);
+        let (what, decision) = match found {
+            FsEntry::File(_) if is_of_run => return Err(FetchError::Taken),
+            FsEntry::File(version) => {
+                (OTHER_FILE, decide(Some(self.is_same(job, entry, &version).await?), self.overwrite))
             }
-            Some(FsEntry::File(_)) => Ok(false),
+            FsEntry::Folder => ("a folder", Decision::Leave),
+            FsEntry::Other(what) => (what, Decision::Leave),
+        };
+        if decision == Decision::Leave {
+            if self.overwrite || is_of_run {
+                return Err(FetchError::InTheWay(what));
+            }
+            note_left(&self.stats, &job.shown, "the local folder", what);
+        }
+        Ok(decision)
+    }
+
+    /// Whether the folder lists exactly this name. If it does not, its file system treats another name as the same.
+    async fn is_listed(&self, job: &FileDownload) -> Result<bool, FetchError> {
+        let (target, name) = (job.target.clone(), job.local.clone());
+        Ok(run_blocking(move || target.lists(&name)).await?)
+    }
+
+    /// Whether a local file has the content and the time of the drive's. Reads it for its digest only if size and time
+    /// are equal.
+    async fn is_same(
+        &self,
+        job: &FileDownload,
+        entry: &EntryJson<'static>,
+        version: &FileStamp,
+    ) -> Result<bool, FetchError> {
+        if version.size != entry.bytes() || Some(version.modified()) != entry.modified_time() {
+            return Ok(false);
+        }
+        let (folder, name) = (job.target.folder.clone(), job.local.clone());
+        let file = Arc::new(run_blocking(move || folder.open_file(&name)).await?);
+        match local_fs::file_digest(file, entry.bytes()).await {
+            Ok(digest) => Ok(Some(digest) == entry.digest),
+            // The file was truncated meanwhile: it is not the same.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
-    async fn fetch(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
+    /// Returns whether it has replaced a file.
+    async fn fetch(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<bool, FetchError> {
         let modified = entry.modified_time().ok_or_else(|| self.foreign("a time cannot be read"))?;
         let request = self.client.path_request(Method::GET, path::FS, (&job.path, false), &[]);
         let response = self
@@ -179,14 +221,15 @@ impl Downloader {
         }
     }
 
-    /// Writes the content to a temporary file, and renames it once its digest is verified.
+    /// Writes the content to a temporary file, and renames it once its digest is verified. Returns whether that has
+    /// replaced a file.
     async fn receive(
         &self,
         job: &FileDownload,
         entry: &EntryJson<'static>,
         modified: Timestamp,
         mut response: Response,
-    ) -> Result<(), FetchError> {
+    ) -> Result<bool, FetchError> {
         let in_flight = BytesInFlight::new(self.stats.clone());
         let mut file: Option<PartialFile> = None;
         let mut buffer = Vec::new();
@@ -204,31 +247,29 @@ impl Downloader {
                 continue;
             }
             let (bytes, folder, size) = (std::mem::take(&mut buffer), job.target.folder.clone(), entry.bytes());
-            let (name, claim, digest) = (job.local.clone(), job.claim, entry.digest.clone());
+            let publication = piece.is_none().then(|| self.publication(job, entry, modified));
             let written = run_blocking(move || {
-                let mut writing = match file {
-                    Some(writing) => writing,
+                let mut partial = match file {
+                    Some(partial) => partial,
                     None => (TemporaryFile::create(folder, size)?, Hasher::default()),
                 };
-                writing.0.write(&bytes)?;
-                writing.1.update(&bytes);
-                if piece.is_some() {
-                    return Ok(Some(writing));
-                }
-                let (temporary, hasher) = writing;
-                if Some(hasher.digest()) != digest {
-                    return Err(FetchError::Mismatch);
-                }
-                match (temporary.place(&name, modified, claim == Claim::Replace), claim) {
-                    (Err(error), Claim::New) if error.kind() == io::ErrorKind::AlreadyExists => Err(FetchError::Taken),
-                    (placed, _) => Ok(placed.map(|()| None)?),
+                partial.0.write(&bytes)?;
+                partial.1.update(&bytes);
+                match publication {
+                    Some(publication) => publication.publish(partial).map(ControlFlow::Break),
+                    None => Ok(ControlFlow::Continue(partial)),
                 }
             });
             match written.await? {
-                Some(writing) => file = Some(writing),
-                None => return Ok(()),
+                ControlFlow::Continue(partial) => file = Some(partial),
+                ControlFlow::Break(has_replaced) => return Ok(has_replaced),
             }
         }
+    }
+
+    fn publication(&self, job: &FileDownload, entry: &EntryJson<'static>, modified: Timestamp) -> Publication {
+        let (name, digest, overwrite) = (job.local.clone(), entry.digest.clone(), self.overwrite);
+        Publication { name, digest, modified, overwrite, claim: job.claim }
     }
 
     fn foreign(&self, what: &str) -> ClientError {
@@ -237,3 +278,28 @@ impl Downloader {
 }
 
 type PartialFile = (TemporaryFile, Hasher);
+
+/// How a file gets its name.
+struct Publication {
+    name: OsString,
+    /// That of the drive.
+    digest: Option<String>,
+    modified: Timestamp,
+    overwrite: bool,
+    claim: Claim,
+}
+
+impl Publication {
+    /// Names a file if it has the right content. Returns whether that has replaced a file. Blocks.
+    fn publish(self, (temporary, hasher): PartialFile) -> Result<bool, FetchError> {
+        if Some(hasher.digest()) != self.digest {
+            return Err(FetchError::Mismatch);
+        }
+        let replace = self.overwrite && self.claim == Claim::Replace;
+        temporary.place(&self.name, self.modified, replace).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists if !self.overwrite => FetchError::Appeared,
+            io::ErrorKind::AlreadyExists if !replace => FetchError::Taken,
+            _ => error.into(),
+        })
+    }
+}

@@ -49,6 +49,8 @@ pub struct Export {
     from: DrivePath,
     top: Arc<TargetFolder>,
     to: PathBuf,
+    /// Whether local files with other content are replaced.
+    overwrite: bool,
 }
 
 impl Export {
@@ -58,20 +60,21 @@ impl Export {
         client: DriveClient,
         (from, text): (DrivePath, String),
         to: PathBuf,
+        overwrite: bool,
     ) -> Result<Self, ExportError> {
         // Without retries: a wrong address is reported at once.
         let entry = client.stat(&from).await?;
         let entry = entry.filter(|entry| entry.is_directory() || !text.ends_with('/'));
         let entry = entry.ok_or(ExportError::Missing(text))?;
         let top = Arc::new(TargetFolder::make(&to)?);
-        Ok(Self { client, entry, from, top, to })
+        Ok(Self { client, entry, from, top, to, overwrite })
     }
 
     /// Downloads all of it, `jobs` files at a time. Failures are in `stats`.
     pub async fn run(self, jobs: usize, retry: RetryPolicy, stats: Arc<TransferStats>) {
-        let Self { client, entry, from, top, to } = self;
+        let Self { client, entry, from, top, to, overwrite } = self;
         let (sender, receiver) = mpsc::channel(4 * jobs);
-        let fetcher = Downloader { client: client.clone(), retry, stats: stats.clone() };
+        let fetcher = Downloader { client: client.clone(), retry, stats: stats.clone(), overwrite };
         let queue = stream::unfold(receiver, async |mut from| from.recv().await.map(|job| (job, from)));
         let planner = ExportPlanner { client, retry, stats: stats.clone(), jobs: sender };
         let target = top.clone();

@@ -58,6 +58,16 @@ impl TargetFolder {
         if existed { Claim::Replace } else { Claim::New }
     }
 
+    /// Whether the folder has this name now, to the letter. Lists all names, which blocks.
+    pub fn lists(&self, name: &OsStr) -> io::Result<bool> {
+        for found in self.folder.entries()? {
+            if composed(found?.0) == name {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Removes temporary files of interrupted exports. Claim all names of the drive first: a file of the drive may have
     /// the name of a temporary file. Blocks.
     pub fn remove_left_overs(&self) {

@@ -16,9 +16,10 @@ use rowdrive::api::unpack::{MEDIA_TYPE, OVERWRITE, PARAMETER, UnpackLine};
 use rowdrive::schema::DrivePath;
 use tokio::sync::mpsc;
 
-use super::plan::{Decision, ImportTask};
+use super::plan::ImportTask;
 use super::tar;
 use super::upload::{self, SmallFile};
+use crate::client::overwrite::Decision;
 use crate::client::stats::TransferStats;
 use crate::client::{ClientError, DriveClient, FailureScope};
 use crate::local_fs::run_blocking;
@@ -210,7 +211,7 @@ impl Batch {
                     let state = match file.decide(&version, &digest, overwrite) {
                         Decision::Keep => TaskState::Kept,
                         Decision::Leave => TaskState::Left,
-                        Decision::Send => {
+                        Decision::Transfer => {
                             tar::add_file(&mut self.tar, name, version.modified(), &digest, &bytes);
                             TaskState::Sent
                         }

@@ -2,13 +2,15 @@
 //!
 //! The planner compares one folder after the other with the drive ([`plan`]). Small files and folders are sent together,
 //! as a tar ([`batch`], [`mod@tar`]); workers upload the others in parallel ([`upload`]). Memory is bounded by the largest
-//! folder, not by the tree. No state is kept between runs: a file that is already on the drive is recognized by size,
-//! time and digest, so a second run completes an interrupted one.
+//! folder, not by the tree. If the user may write nowhere at the target, the first refusal ends the import ([`refusal`]).
+//! No state is kept between runs: a file that is already on the drive is recognized by size, time and digest, so a second
+//! run completes an interrupted one.
 
 mod batch;
 mod count;
 mod names;
 mod plan;
+mod refusal;
 mod tar;
 mod upload;
 
@@ -30,6 +32,7 @@ use crate::data_folder::part::{self, DrivePart};
 use crate::local_fs::OpenFolder;
 use batch::Batcher;
 use plan::ImportPlanner;
+use refusal::WriteRights;
 use upload::Uploader;
 
 /// Batches of small files that are under way at once.
@@ -105,7 +108,8 @@ impl Import {
             let batcher = &batcher;
             batches.for_each_concurrent(jobs.min(BATCHES), |tasks| batcher.run(tasks)).await;
         };
-        let sending = Uploader { client, retry, stats, overwrite };
+        let rights = WriteRights::new(client.clone(), to.clone());
+        let sending = Uploader { client, retry, stats, overwrite, rights };
         let queue = stream::unfold(left, async |mut from| from.recv().await.map(|job| (job, from)));
         let sent = queue.for_each_concurrent(jobs, |job| sending.job(job));
         tokio::join!(planner.run(top, from, to), batching, sent);

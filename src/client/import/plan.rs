@@ -12,6 +12,7 @@ use rowdrive::schema::{DrivePath, Name, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::names::{NameMapping, map_names};
+use crate::client::overwrite::{Decision, OTHER_FILE, decide, note_left};
 use crate::client::retry::RetryPolicy;
 use crate::client::stats::{TransferNote, TransferStats};
 use crate::client::{DriveClient, FailureScope, Result};
@@ -50,15 +51,6 @@ pub struct FileUpload {
     pub there: Option<RemoteFile>,
 }
 
-/// What is done with a file.
-pub enum Decision {
-    /// The drive has this content, with this time.
-    Keep,
-    /// The drive has another file of this name, which is not replaced.
-    Leave,
-    Send,
-}
-
 /// The compared attributes of an entry of the drive.
 pub struct RemoteFile {
     directory: bool,
@@ -70,17 +62,12 @@ pub struct RemoteFile {
 impl FileUpload {
     /// `overwrite`: whether a file with other content is replaced.
     pub fn decide(&self, version: &FileStamp, digest: &str, overwrite: bool) -> Decision {
-        match &self.there {
-            Some(there) if there.is(version, digest) => Decision::Keep,
-            Some(_) if !overwrite => Decision::Leave,
-            _ => Decision::Send,
-        }
+        decide(self.there.as_ref().map(|there| there.is(version, digest)), overwrite)
     }
 
     /// Names it as one that is not sent, since the drive has another one.
     pub fn note_left(&self, stats: &TransferStats) {
-        let text = format!("{}: the drive has another file of this name, which is left as it is", self.shown);
-        stats.note(TransferNote::Skipped, text);
+        note_left(stats, &self.shown, "the drive", OTHER_FILE);
     }
 }
 

@@ -19,7 +19,9 @@ use rowdrive::api::header::REPR_DIGEST;
 use rowdrive::api::path;
 use rowdrive::api::problem::ProblemKind;
 
-use super::plan::{Decision, FileUpload, ImportTask, RemoteFile};
+use super::plan::{FileUpload, ImportTask, RemoteFile};
+use super::refusal::WriteRights;
+use crate::client::overwrite::Decision;
 use crate::client::retry::{RetryPolicy, Retryable};
 use crate::client::stats::{BytesInFlight, TransferStats};
 use crate::client::{ClientError, DriveClient, FailureScope, RESPONSE_TIMEOUT};
@@ -36,6 +38,7 @@ pub struct Uploader {
     pub stats: Arc<TransferStats>,
     /// Whether files with other content are replaced.
     pub overwrite: bool,
+    pub rights: WriteRights,
 }
 
 /// Why a file was not uploaded.
@@ -91,21 +94,21 @@ impl Uploader {
                 });
                 match made.await {
                     Ok(_) => self.stats.made_folder(),
-                    Err(error) => self.stats.fail(format!("the folder {path}: {error}"), error.scope()),
+                    Err(error) => self.fail(&format!("the folder {path}"), &error).await,
                 }
             }
             ImportTask::File(job) => match self.file(&job).await {
                 Ok(()) => {}
-                Err(error) => {
-                    let scope = match &error {
-                        SendError::Client(error) => error.scope(),
-                        SendError::Local(_) | SendError::Changed | SendError::Other | SendError::Taken => {
-                            FailureScope::Item
-                        }
-                    };
-                    self.stats.fail(format!("{}: {error}", job.shown), scope);
-                }
+                Err(SendError::Client(error)) => self.fail(&job.shown, &error).await,
+                Err(error) => self.stats.fail(format!("{}: {error}", job.shown), FailureScope::Item),
             },
+        }
+    }
+
+    async fn fail(&self, shown: &str, error: &ClientError) {
+        match self.rights.refusal_of_all(error).await {
+            Some(why) => self.stats.fail(why, FailureScope::All),
+            None => self.stats.fail(format!("{shown}: {error}"), error.scope()),
         }
     }
 
@@ -132,7 +135,7 @@ impl Uploader {
                 job.note_left(&self.stats);
                 return Ok(());
             }
-            Decision::Send => {}
+            Decision::Transfer => {}
         }
         let (stored, has_replaced) = match self.retry.run(async || self.put(job, &reading).await).await {
             Err(SendError::Taken) => return self.compare(job, &reading).await,

@@ -93,10 +93,11 @@ fn moving_copying_and_removing() {
         ("stat /none", "Nothing stands at this path", "not-found"),
         ("find x --under /none", "(404)", "not-found"),
         ("mkdir /a/f", "A file stands at this path", "is-file"),
-        ("mv /a /c", "Something is there already", "exists"),
+        ("mv /a /c", "Something is there already: choose another target. --overwrite lets", "exists"),
+        ("cp /a/f /z/", "TO ends with a slash", "malformed"),
         ("mv /a/f /none/f", "Make the directory that is to hold it first", "parent-missing"),
         ("cp /a /a/x", "inside the source", "malformed"),
-        ("rm /c", "There is something in the directory", "not-empty"),
+        ("rm /c", "There is something in the directory: remove that first, or say --recursive", "not-empty"),
         ("rm /none", "Nothing stands at this path", "not-found"),
         ("rm /", "(405)", "method-not-allowed"),
     ] {

@@ -13,7 +13,7 @@ use crate::server::Server;
 const PASSWORD: &str = "correct horse battery";
 
 /// A file with a secret, which its owner alone may read.
-fn secret(folder: &Path, name: &str, text: &str) -> PathBuf {
+pub fn secret(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, format!("{text}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -25,14 +25,14 @@ fn joined<'a>(first: &[&'a dyn AsRef<OsStr>], rest: &[&'a dyn AsRef<OsStr>]) -> 
 }
 
 /// A drive whose first user is Eve, and a file with the password that all users have.
-struct Drive {
+pub struct Drive {
     server: Server,
-    folder: tempfile::TempDir,
+    pub folder: tempfile::TempDir,
     password: PathBuf,
 }
 
 impl Drive {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (password, data) = (secret(folder.path(), "password", PASSWORD), folder.path().join("drive"));
         let first: &[&dyn AsRef<OsStr>] = &[&"user", &"add", &"eve", &"--display", &"Eve E.", &"--data", &data];
@@ -41,23 +41,23 @@ impl Drive {
         Self { server: Server::start_on(&data, &[]), folder, password }
     }
 
-    fn run(&self, arguments: &[&dyn AsRef<OsStr>]) -> Run {
+    pub fn run(&self, arguments: &[&dyn AsRef<OsStr>]) -> Run {
         rowdrive(&self.server.address, arguments)
     }
 
     /// As a user, by his password.
-    fn by(&self, user: &str, arguments: &[&dyn AsRef<OsStr>]) -> Run {
+    pub fn by(&self, user: &str, arguments: &[&dyn AsRef<OsStr>]) -> Run {
         let who: [&dyn AsRef<OsStr>; 4] = [&"--user", &user, &"--password-file", &self.password];
         self.run(&[arguments, &who].concat())
     }
 
-    fn printed(&self, user: &str, arguments: &[&dyn AsRef<OsStr>]) -> String {
+    pub fn printed(&self, user: &str, arguments: &[&dyn AsRef<OsStr>]) -> String {
         let run = self.by(user, arguments);
         run.is_done();
         run.out
     }
 
-    fn add(&self, name: &str) {
+    pub fn add(&self, name: &str) {
         self.printed("eve", &[&"user", &"add", &name, &"--new-password-file", &self.password]);
     }
 }

@@ -2,8 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use super::super::test_app::bytes;
 use super::certificates::PrivateCa;
@@ -92,4 +95,22 @@ fn the_wrong_scheme_or_name_of_a_server_is_explained() {
     }
     let (code, printed) = rowdrive("ftp://localhost", None, &[&"ls", &"/"]);
     assert!(code == Some(2) && printed.contains("http or https"), "{printed}");
+}
+
+#[test]
+fn a_connection_that_ends_before_tls_is_explained() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    // Each reads what has come before it ends: with unread bytes the connection would be reset.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            assert!(stream.unwrap().read(&mut [0; 16 << 10]).unwrap() > 0);
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let root = PrivateCa::new().write(folder.path());
+    let (code, printed) = rowdrive(&url, Some(&root), &[&"ls", &"/"]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("cannot be reached: it closed the connection before TLS was set up"), "{printed}");
+    assert!(!printed.contains("eof"), "{printed}");
 }

@@ -1,0 +1,77 @@
+//! What the commands say of a refusal: in their own words, and what to do about it.
+
+use std::path::Path;
+
+use super::tree::write;
+use super::users::{Drive, secret};
+
+#[test]
+fn a_token_that_the_server_does_not_know_is_named_with_its_file() {
+    let drive = Drive::new();
+    let token = secret(drive.folder.path(), "phone.token", "rd_0123456789");
+    let refused = drive.run(&[&"ls", &"/", &"--token-file", &token]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    for part in ["(401)", token.to_str().unwrap(), "ROWDRIVE_TOKEN_FILE", "rowdrive token add"] {
+        assert!(refused.err.contains(part), "{part}: {refused:?}");
+    }
+    assert!(!refused.err.contains("rd_0123456789"), "{refused:?}");
+}
+
+#[test]
+fn a_copy_that_is_broken_off_says_that_a_part_may_be_there_and_is_completed() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let from = drive.folder.path().join("from");
+    for name in ["f", "g", "h"] {
+        write(&from.join(name), &[b'x'; 1000], 1);
+    }
+    drive.by("tom", &[&"import", &from, &"/home/tom/a"]).is_done();
+    drive.by("eve", &[&"user", &"quota", &"tom", &"--bytes", &"5000"]).is_done();
+    let refused = drive.by("tom", &[&"cp", &"/home/tom/a", &"/home/tom/b"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let part = "; /home/tom/b may hold a part of the copy now, which the same command with --overwrite completes\n";
+    assert!(refused.err.contains("(507)") && refused.err.ends_with(part), "{refused:?}");
+    // Of a file there is no part, and what is refused at once has none either.
+    drive.by("eve", &[&"user", &"quota", &"tom", &"--bytes", &"0"]).is_done();
+    for [from, to] in [["/home/tom/a/f", "/home/tom/i"], ["/home/tom/a", "/home/tom/b"]] {
+        let refused = drive.by("tom", &[&"cp", &from, &to]);
+        assert!(refused.code == Some(1) && !refused.err.contains("may hold"), "{refused:?}");
+    }
+    drive.by("eve", &[&"user", &"quota", &"tom", &"--bytes", &"none"]).is_done();
+    drive.by("tom", &[&"cp", &"/home/tom/a", &"/home/tom/b", &"--overwrite"]).is_done();
+    assert_eq!(drive.printed("tom", &[&"ls", &"/home/tom/b"]), "f\ng\nh\n");
+}
+
+const FILES: usize = 40;
+
+fn write_files(at: &Path) {
+    for name in 0..FILES {
+        write(&at.join(format!("{name:02}")), b"x", 1);
+    }
+    write(&at.join("tom/f"), b"x", 1);
+}
+
+#[test]
+fn an_import_to_where_the_user_may_write_nothing_ends_at_the_first_refusal() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let from = drive.folder.path().join("from");
+    write_files(&from);
+    drive.by("eve", &[&"mkdir", &"/pictures/tom"]).is_done();
+    drive.by("eve", &[&"grant", &"set", &"/pictures", &"tom", &"read"]).is_done();
+    let run = drive.by("tom", &[&"import", &from, &"/pictures"]);
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    let failed = run.named("failed");
+    let is_told = |line: &str| line.starts_with("/pictures on the drive, and all below it: You have no right to this");
+    assert!(failed.len() == 1 && is_told(failed[0]), "{run:#?}");
+    assert!(run.last().starts_with("0 files sent ") && run.last().contains(" 1 failed; given up"), "{run:#?}");
+
+    // Where he may write somewhere below, the refused files are named, and the others are sent.
+    drive.by("eve", &[&"grant", &"set", &"/pictures/tom", &"tom", &"write"]).is_done();
+    let run = drive.by("tom", &[&"import", &from, &"/pictures"]);
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.last().starts_with("1 files sent (1 bytes)"), "{run:#?}");
+    assert!(run.last().ends_with(&format!(" {FILES} failed")), "{run:#?}");
+    assert_eq!(run.named("failed").len(), FILES, "{run:#?}");
+    assert_eq!(drive.printed("tom", &[&"ls", &"/pictures/tom"]), "f\n");
+}
