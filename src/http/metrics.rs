@@ -79,8 +79,10 @@ pub enum CloseReason {
     NoTls,
     SlowHead,
     SlowReader,
-    /// Too many control frames of HTTP/2.
+    /// Too many control frames of HTTP/2, or more frames than there was memory for.
     Flood,
+    /// There was no memory for the header fields that a client of HTTP/2 has put into its table.
+    FullTable,
 }
 
 impl CloseReason {
@@ -94,6 +96,7 @@ impl CloseReason {
             Self::SlowHead => "slow-head",
             Self::SlowReader => "slow-reader",
             Self::Flood => "flood",
+            Self::FullTable => "full-table",
         }
     }
 }

@@ -36,7 +36,7 @@ use crate::http::response::share_page;
 use crate::http::response::watched::Watched;
 use crate::http::routes::pattern::{self, label};
 use crate::http::routes::{login, share_login};
-use crate::http::server::{RunningStream, UserRequest, drain};
+use crate::http::server::{BodyWaiter, RunningStream, UserRequest, drain};
 use crate::schema::user_name::UserName;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
@@ -202,8 +202,12 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
-    // A user, or anybody on a drive without users: other requests of the connection have places of users.
+    // A user, or anybody on a drive without users: other requests of the connection have places of users, and its body may be
+    // awaited when connections are short.
     if callers.need_user() {
+        if let Some(waiter) = request.extensions().get::<BodyWaiter>() {
+            waiter.note_user();
+        }
         line.of_user = request.extensions().get::<Arc<RunningStream>>().map(|stream| stream.begin_of_user());
     }
     let is_api = matches!(callers, Callers::Share(_)) || pattern.is_some_and(|pattern| pattern.starts_with("/v1/"));

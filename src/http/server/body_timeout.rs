@@ -48,17 +48,32 @@ struct WaiterState {
     /// The last value that the carrier got.
     body_stalled: AtomicBool,
     detached: AtomicBool,
+    /// Whether its sender has proved to be a user.
+    of_user: AtomicBool,
 }
 
 impl BodyWaiter {
     pub fn new(carrier: BodyCarrier) -> Self {
         carrier.set_body_awaited(true);
-        Self(Arc::new(WaiterState { carrier, body_stalled: AtomicBool::new(false), detached: AtomicBool::new(false) }))
+        let [body_stalled, detached, of_user] = <[AtomicBool; 3]>::default();
+        Self(Arc::new(WaiterState { carrier, body_stalled, detached, of_user }))
+    }
+
+    /// Its sender has proved to be a user: it may be awaited for a while before it stalls.
+    pub fn note_user(&self) {
+        self.0.of_user.store(true, Ordering::Relaxed);
+        if let BodyCarrier::Connection(slot) = &self.0.carrier {
+            slot.note_user();
+        }
+    }
+
+    fn is_of_user(&self) -> bool {
+        self.0.of_user.load(Ordering::Relaxed)
     }
 
     /// Sets whether the body has stalled. False if the connection is evicted.
     fn set_body_stalled(&self, body_stalled: bool) -> bool {
-        let WaiterState { carrier, body_stalled: before, detached } = &*self.0;
+        let WaiterState { carrier, body_stalled: before, detached, .. } = &*self.0;
         let body_stalled = body_stalled && !detached.load(Ordering::Relaxed);
         // Most bodies never stall: they need no lock.
         before.swap(body_stalled, Ordering::Relaxed) == body_stalled || carrier.set_body_stalled(body_stalled)
@@ -180,7 +195,8 @@ impl http_body::Body for TimedBody {
             return Poll::Pending;
         }
         let polled = self.poll_timed(cx);
-        let body_stalled = polled.is_pending() && (self.stalled_for() >= SHORT_STALL || self.pace_now().drips());
+        let is_slow = || self.stalled_for() >= SHORT_STALL || self.pace_now().drips();
+        let body_stalled = polled.is_pending() && (!self.waiter.is_of_user() || is_slow());
         // IMPORTANT: a request whose body is complete may be executed, and then its connection must not be evicted. The
         // lock of the slot decides which comes first. After an eviction the body stays pending: its connection is about
         // to be dropped.
@@ -226,8 +242,15 @@ mod tests {
         body: TimedBody,
     }
 
-    /// A request is running on the only connection that the limit allows.
+    /// A request of a user is running on the only connection that the limit allows.
     fn client() -> Client {
+        let client = stranger();
+        client.waiter.note_user();
+        client
+    }
+
+    /// As [`client`], and nobody knows of whom.
+    fn stranger() -> Client {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
         assert!(slot.start_request());
@@ -269,6 +292,18 @@ mod tests {
         assert!(whole.body.frame().await.is_none());
         advance(Duration::from_secs(100)).await;
         assert!(whole.slots.acquire(HERE).is_none(), "it may be executed by now");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_of_no_user_makes_room_whenever_it_is_awaited() {
+        let mut stranger = stranger();
+        stranger.piece().await;
+        assert!(stranger.slots.acquire(HERE).is_none(), "it is not awaited");
+        stranger.wait_without_piece(1).await;
+        stranger.piece().await;
+        assert!(stranger.slots.acquire(HERE).is_none());
+        stranger.wait_without_piece(1).await;
+        assert!(stranger.slots.acquire(HERE).is_some());
     }
 
     /// Such as while what it has sent waits to be stored.

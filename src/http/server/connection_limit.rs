@@ -1,8 +1,9 @@
 //! The limit of open connections, in all and of one address (of IPv6: of one /64).
 //!
 //! At the limit a new connection evicts another one, so that slow clients, however many, do not keep others out. The
-//! connection that has been idle longest is evicted first. If none is idle, the limit evicts the connection with the
-//! longest stall: the client reads nothing of its response, or sends nothing of a body that the handler waits for. A
+//! connection that has been idle longest is evicted first. If none is idle, the limit evicts a connection that stalls: its
+//! client reads nothing of its response, or sends nothing of a body that the handler waits for. A body of which nobody knows
+//! whether a user sends it stalls as soon as it is awaited: such connections are the first. Then comes the longest stall. A
 //! request whose body is complete is never evicted before its response: it may have been executed. A response may begin
 //! before the body has ended, as the answer to a tar does: then both stalls count. An HTTP/2 connection has several
 //! requests: [`Streams`](super::streams::Streams) reports it as one that stalls while all of them do.
@@ -46,6 +47,8 @@ struct SlotState {
     /// Since when the handler waits for a body that has stalled; [`TimedBody`](super::body_timeout::TimedBody) sets it. In
     /// HTTP/2 since when every request waits for its client.
     body_stalled: Option<Instant>,
+    /// A user has proved himself on it.
+    of_user: bool,
     evicted: Arc<Notify>,
 }
 
@@ -61,17 +64,19 @@ enum SlotPhase {
 }
 
 impl SlotState {
-    /// The order of eviction: idle connections first, then stalled ones, each by age. None if it must not be evicted.
-    fn rank(&self) -> Option<(bool, Instant)> {
+    /// The order of eviction: idle connections first, then those whose body stalls and is of no known user, then all that
+    /// stall; each by age. None if it must not be evicted.
+    fn rank(&self) -> Option<(u8, Instant)> {
+        let of_body = self.body_stalled.map(|since| (1 + u8::from(self.of_user), since));
         match self.phase {
-            SlotPhase::Idle(since) => Some((false, since)),
+            SlotPhase::Idle(since) => Some((0, since)),
             // The handler executes no request before its body is complete.
-            SlotPhase::Handling => self.body_stalled.map(|since| (true, since)),
+            SlotPhase::Handling => of_body,
             // The request has been executed, or all that the response says of it has; only the response is lost.
             SlotPhase::Responding { .. } => {
                 let stalled = self.stalled.and_then(|since| since.checked_add(STALLED));
-                let stalled = stalled.filter(|since| *since <= Instant::now());
-                Some((true, stalled.into_iter().chain(self.body_stalled).min()?))
+                let stalled = stalled.filter(|since| *since <= Instant::now()).map(|since| (2, since));
+                stalled.into_iter().chain(of_body).min()
             }
         }
     }
@@ -91,6 +96,8 @@ pub struct ConnectionSlot {
     ended: AtomicBool,
     /// The response under way ends where the connection ends (RFC 9112 section 6.3).
     close_delimited: AtomicBool,
+    /// A user has proved himself on it.
+    of_user: AtomicBool,
     /// Requests by the link of a share. Of HTTP/1.1 the latest one counts also after its response.
     link_requests: AtomicUsize,
 }
@@ -127,11 +134,11 @@ impl ConnectionLimit {
         let (number, evicted) = (table.next, Arc::new(Notify::new()));
         table.next += 1;
         let phase = SlotPhase::Idle(Instant::now());
-        table
-            .slots
-            .insert(number, SlotState { address, phase, stalled: None, body_stalled: None, evicted: evicted.clone() });
+        let (stalled, body_stalled, of_user) = (None, None, false);
+        let state = SlotState { address, phase, stalled, body_stalled, of_user, evicted: evicted.clone() };
+        table.slots.insert(number, state);
         *table.of_address.entry(address).or_default() += 1;
-        let [handling, body_awaited, responding, ended, close_delimited] = <[AtomicBool; 5]>::default();
+        let [handling, body_awaited, responding, ended, close_delimited, of_user] = <[AtomicBool; 6]>::default();
         let slots = self.clone();
         Some(ConnectionSlot {
             slots,
@@ -142,6 +149,7 @@ impl ConnectionLimit {
             responding,
             ended,
             close_delimited,
+            of_user,
             link_requests: AtomicUsize::new(0),
         })
     }
@@ -257,6 +265,13 @@ impl ConnectionSlot {
     /// Sets whether the client reads nothing of the response.
     pub fn set_write_stalled(&self, stalled: bool) {
         self.change(|slot| slot.stalled = stalled.then(|| slot.stalled.unwrap_or_else(Instant::now)));
+    }
+
+    /// A user has proved himself on the connection. Anybody is one on a drive without users.
+    pub fn note_user(&self) {
+        if !self.of_user.swap(true, Ordering::Relaxed) {
+            self.change(|slot| slot.of_user = true);
+        }
     }
 
     /// Sets whether the handler waits for a body that has stalled. False if the connection is evicted: then the request
@@ -378,6 +393,26 @@ mod tests {
         a.body_taken();
         a.flushed();
         assert!(a.start_request());
+        assert!(slots.acquire(HERE).is_none());
+    }
+
+    #[test]
+    fn a_body_of_no_known_user_stalls_before_all_others() {
+        let slots = ConnectionLimit::new(4, 4);
+        let [user, stranger, reader, idle] = [(); 4].map(|()| slots.acquire(HERE).unwrap());
+        user.note_user();
+        assert!([&user, &stranger, &reader].iter().all(|slot| slot.start_request()));
+        reader.handler_done();
+        let long_ago = Instant::now().checked_sub(STALLED * 9).unwrap();
+        assert!(reader.change(|slot| slot.stalled = Some(long_ago)));
+        assert!(user.set_body_stalled(true) && stranger.set_body_stalled(true));
+        for (n, first) in [idle, stranger, reader, user].iter().enumerate() {
+            let next = slots.acquire(HERE).unwrap();
+            assert!(first.evicted().now_or_never().is_some(), "{n}");
+            assert!(next.start_request());
+            // Its place stays taken.
+            std::mem::forget(next);
+        }
         assert!(slots.acquire(HERE).is_none());
     }
 

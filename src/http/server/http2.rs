@@ -28,10 +28,11 @@ use super::final_response::TIMEOUT;
 use super::http2_body::{PIECE, SentBody};
 use super::http2_socket::{Http2Socket, SocketState};
 use super::places::ConnectionPlaces;
+use super::received_body::ReceivedBody;
 use super::slow_client::{Timeouts, is_by_link};
 use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
-use super::waiting_frames::{ReceivedBody, WaitingFrames};
+use super::waiting_frames::WaitingFrames;
 use crate::api::header::REQUEST_ID;
 use crate::api::problem::ProblemKind;
 use crate::http::metrics::CloseReason;
@@ -96,10 +97,15 @@ pub async fn serve(
             }
             // IMPORTANT: after the connection was polled. A response that was queued before is then in the socket, or in
             // the bytes that wait for it.
-            () = poll_fn(|cx| {
+            why = poll_fn(|cx| {
                 streams.settle(cx, !socket.is_unsent());
-                frames.poll_wanted(cx, &mut check_memory)
-            }) => return Some(CloseReason::MadeRoom),
+                frames.poll_wanted(cx, &mut check_memory, || streams.is_of_user())
+            }) => {
+                if why == CloseReason::MadeRoom {
+                    return Some(why);
+                }
+                closing = Some((why, None));
+            }
             _ = ended.wait_for(|ended| *ended), if !is_stopping => is_stopping = true,
             () = &mut next_check => {
                 let is_closing = closing.is_some() || is_stopping;
@@ -126,6 +132,8 @@ fn builder(tasks: StreamTasks) -> http2::Builder<StreamTasks> {
     http.max_concurrent_streams(STREAMS).max_pending_accept_reset_streams(RESETS);
     http.initial_stream_window_size(WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
     http.max_header_list_size(HEADER_LIST).max_send_buf_size(SEND_BYTES);
+    // What is in it would keep the buffers that it was read into.
+    http.header_table_size(0);
     http
 }
 
@@ -241,7 +249,7 @@ mod tests {
         let others = memory.of_strangers();
         let _all = others.take(8 << 20).await;
         let waiting = tokio::spawn(async move { others.take(8 << 20).await });
-        let why = tokio::time::timeout(Duration::from_secs(5), serving).await.unwrap().unwrap();
+        let why = tokio::time::timeout(Duration::from_secs(9), serving).await.unwrap().unwrap();
         assert_eq!(why, Some(CloseReason::MadeRoom));
         waiting.abort();
     }

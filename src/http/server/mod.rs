@@ -6,7 +6,9 @@
 //! - [`connection`]: a connection of HTTP/1.1, from its first byte to its last; [`framed_stream`]: its bytes; [`framing`]:
 //!   requests whose end two programs may see differently
 //! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
-//!   responses; [`http2_socket`]: its bytes; [`waiting_frames`]: frames that wait for their handlers
+//!   responses; [`received_body`]: the bodies of requests; [`http2_socket`]: its bytes; [`http2_frames`]: the frames in them
+//! - [`waiting_frames`]: what a connection of HTTP/2 keeps beside content, and the memory for it; [`read_buffers`]: the
+//!   memory that it is read into; [`hpack_table`]: its table of header fields
 //! - [`peer`]: the address that a request comes from
 //! - [`slow_client`]: which clients are too slow; [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
 //! - [`final_response`]: a response outside of any request
@@ -20,11 +22,15 @@ mod final_response;
 mod framed_stream;
 mod framing;
 mod handshake;
+mod hpack_table;
 mod http2;
 mod http2_body;
+mod http2_frames;
 mod http2_socket;
 mod peer;
 mod places;
+mod read_buffers;
+mod received_body;
 mod slow_client;
 mod stream_task;
 mod streams;
@@ -42,6 +48,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+pub(super) use body_timeout::BodyWaiter;
 pub(super) use connection::{AmbiguousFraming, App, Secure};
 pub use peer::Peer;
 pub(super) use places::UserRequest;

@@ -154,11 +154,15 @@ impl ConnectionPlaces {
         self.proof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a request of a user is under way, or was lately.
+    pub fn is_of_user(&self) -> bool {
+        let proof = *self.proof();
+        proof.under_way > 0 || proof.last.is_some_and(|last| last.elapsed() < PROOF_LASTS)
+    }
+
     /// A place; none if no place is free, or none for this address.
     pub fn try_take(&self) -> Option<Place> {
-        let proof = *self.proof();
-        let is_of_user = proof.under_way > 0 || proof.last.is_some_and(|last| last.elapsed() < PROOF_LASTS);
-        let places = self.of_user.as_ref().filter(|_| is_of_user).unwrap_or(&self.of_other);
+        let places = self.of_user.as_ref().filter(|_| self.is_of_user()).unwrap_or(&self.of_other);
         let place = places.try_take(PlaceCount::note_refusal);
         if place.is_none() {
             places.half.refused.inc();

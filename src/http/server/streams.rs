@@ -80,6 +80,11 @@ impl Streams {
         Some(RunningStream { streams: self.clone(), number, place: Mutex::new(place) })
     }
 
+    /// Whether the connection is of a user: [`ConnectionPlaces::is_of_user`].
+    pub fn is_of_user(&self) -> bool {
+        self.places.is_of_user()
+    }
+
     /// Since when no request is under way and the socket has all responses; none if it is not so.
     pub fn idle_since(&self) -> Option<Instant> {
         let table = self.lock();
@@ -135,6 +140,7 @@ impl RunningStream {
 
     /// Its user has proved himself: [`ConnectionPlaces::begin_of_user`].
     pub fn begin_of_user(&self) -> UserRequest {
+        self.streams.slot.note_user();
         self.streams.places.begin_of_user(self.place().as_mut())
     }
 

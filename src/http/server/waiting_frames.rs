@@ -1,37 +1,48 @@
-//! Frames of bodies over HTTP/2 that wait for their handlers.
+//! What an HTTP/2 connection makes the server keep beside the content of its bodies and heads.
 //!
 //! The library keeps each frame DATA in a slot of some 220 bytes until the handler takes it, however short it is. A
-//! connection never gives slots back: it keeps as many as ever waited at once (h2 0.4, `Buffer`). So a connection takes
-//! memory of the [budget](crate::budget) for more than some slots, and keeps it to its end. While there is none, its socket
-//! is not read.
+//! connection never gives slots back: it keeps as many as ever waited at once (h2 0.4, `Buffer`). A frame that waits also
+//! keeps the [buffer](super::read_buffers) that it was read into. So a connection takes memory of the
+//! [budget](crate::budget) when both are more than a step. While there is none, its socket is not read.
+//!
+//! The [table of header fields](super::hpack_table) has a step of its own: nothing that the socket is not read for makes it
+//! smaller. While there is no memory for it, the connection ends in order.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
+use super::hpack_table::HpackTable;
+use super::http2_frames::{CONTINUATION, DATA, FramePiece, HEADERS};
+use super::read_buffers::ReadBuffers;
+use super::slow_client::SHORT_STALL;
 use crate::budget::{Budget, Permit};
+use crate::http::metrics::CloseReason;
 
-/// Slots that a connection has without a permit, and that it takes one for at a time. In frames of 16 KiB, as clients send
-/// them, the windows of 64 bodies need 256. A permit for them is one for a small buffer.
-const STEP: usize = 288;
-/// Bytes of that many slots.
-const STEP_BYTES: usize = STEP * 224;
-/// Permits of a connection. The library ends one for which more than 8,000 frames of one byte wait.
+/// Bytes of a slot, with what is noted of its frame here.
+const SLOT: usize = 256;
+/// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB, as
+/// clients send them, the windows of 64 bodies need slots of so many bytes.
+const STEP: usize = 64 << 10;
+/// Permits for frames of a connection. The library ends one for which more than 8,000 frames of one byte wait.
 const PERMITS: usize = 24;
-/// A socket waits so long for handlers before it takes memory for more slots, and before it tries again.
+/// What the table of header fields has without a permit.
+const TABLE: usize = STEP / 2;
+/// For so much more than it has memory for, heads are taken while its connection ends in order.
+const TABLE_BEYOND: usize = 2 * STEP;
+/// Streams that are known to be reset: frames may still arrive for them.
+const RESETS: usize = 1024;
+/// A socket waits so long for handlers before it takes memory, and before it tries again.
 const RETRY: Duration = Duration::from_millis(100);
-/// How often a connection with memory for slots looks whether others wait for it.
+/// How often a connection with memory looks whether others wait for it.
 const CHECK: Duration = Duration::from_secs(1);
 /// The connection fails when it has waited so long: longer than a handler waits for what it needs.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// The frames of a connection.
+/// What is kept of a connection.
 pub struct WaitingFrames {
     memory: Budget,
     table: Mutex<FrameTable>,
@@ -39,29 +50,39 @@ pub struct WaitingFrames {
 
 #[derive(Default)]
 struct FrameTable {
-    /// How many wait. A frame that came after its body was dropped is counted too, until no body is left.
-    waiting: usize,
+    buffers: ReadBuffers,
+    /// As many frames have waited at once.
+    slots: usize,
+    /// The latest streams that the server has reset.
+    reset: BTreeSet<u32>,
     /// Bodies that are not dropped.
     bodies: usize,
-    /// One for each [`STEP`] of slots after the first.
+    /// One for each [`STEP`] of slots and buffers after the first.
     permits: Vec<Permit>,
-    /// Wakes what reads the socket. While there is one, the socket is not read before half of the frames are taken.
+    /// Wakes what reads the socket. While there is one, the socket is not read before half of what is kept is free.
     reader: Option<Waker>,
+    heads: HpackTable,
+    /// One for each [`STEP`] of the table of header fields after [`TABLE`].
+    table_permits: Vec<Permit>,
+    table_end: TableEnd,
 }
 
-/// The wait of a socket for slots.
+/// Whether the connection ends because of its table of header fields.
+#[derive(Default, PartialEq)]
+enum TableEnd {
+    #[default]
+    No,
+    Wanted,
+    Begun,
+}
+
+/// The wait of a socket for memory.
 #[derive(Default)]
-pub struct SlotWait(Option<(Instant, Interval)>);
+pub struct FrameWait(Option<(Instant, Interval)>);
 
-/// There was no memory for more frames for too long.
+/// There was no memory for what the connection keeps.
 #[derive(Debug)]
-pub struct NoSlots;
-
-/// The body of a request. It tells which frames its handler has taken.
-pub struct ReceivedBody<B: Body<Data = Bytes> + Unpin = Incoming> {
-    body: B,
-    frames: Arc<WaitingFrames>,
-}
+pub struct NoMemory;
 
 /// Ticks after each such time, and once after it was not looked at for longer.
 fn interval_from_now(period: Duration) -> Interval {
@@ -71,14 +92,57 @@ fn interval_from_now(period: Duration) -> Interval {
 }
 
 impl WaitingFrames {
-    /// `memory`: for more frames than some.
+    /// `memory`: for more than a step.
     pub fn new(memory: Budget) -> Self {
         Self { memory, table: Mutex::default() }
     }
 
-    /// So many frames with content have arrived.
-    pub fn arrived(&self, many: usize) {
-        self.lock().waiting += many;
+    /// These bytes were read to where there was room for `room` bytes, with the pieces of frames that are in them.
+    pub fn received<'a>(
+        &self,
+        bytes: &[u8],
+        room: usize,
+        pieces: impl Iterator<Item = FramePiece<'a>>,
+    ) -> Result<(), NoMemory> {
+        let mut table = self.lock();
+        table.buffers.read(bytes.as_ptr() as usize, bytes.len(), room);
+        pieces.for_each(|piece| table.add(&piece));
+        table.take_for_heads(&self.memory)
+    }
+
+    /// A body has begun whose frames may wait.
+    pub fn begin_body(&self) {
+        self.lock().bodies += 1;
+    }
+
+    /// Its handler has got this content, which is as it was read.
+    pub fn take(&self, content: &[u8]) {
+        let mut table = self.lock();
+        table.buffers.take(content.as_ptr() as usize);
+        table.taken();
+    }
+
+    /// A body is dropped, and what has arrived of it is taken.
+    pub fn end_body(&self) {
+        let mut table = self.lock();
+        table.bodies -= 1;
+        if table.bodies == 0 {
+            // What is left is, at most, of a request that has no body yet.
+            table.buffers.take_all();
+            table.taken();
+        }
+    }
+
+    /// The server has reset this stream: the library drops its frames.
+    pub fn reset(&self, stream: u32) {
+        let mut table = self.lock();
+        table.reset.insert(stream);
+        if table.reset.len() > RESETS {
+            // Later streams have larger numbers.
+            table.reset.pop_first();
+        }
+        table.buffers.take_stream(stream);
+        table.taken();
     }
 
     /// The timer of [`poll_wanted`](Self::poll_wanted).
@@ -86,21 +150,44 @@ impl WaitingFrames {
         interval_from_now(CHECK)
     }
 
-    /// Ready when a request waits for memory that the connection has for its slots.
-    pub fn poll_wanted(&self, cx: &mut Context<'_>, check: &mut Interval) -> Poll<()> {
-        if self.lock().permits.is_empty() {
-            return Poll::Pending;
-        }
+    /// Ready when the connection should end: at once when others have waited for memory that it has ([`CloseReason::MadeRoom`]),
+    /// in order when its table of header fields has none ([`CloseReason::FullTable`]). Users are only asked for what their
+    /// table has: it becomes free without a loss.
+    pub fn poll_wanted(
+        &self,
+        cx: &mut Context<'_>,
+        check: &mut Interval,
+        is_of_user: impl Fn() -> bool,
+    ) -> Poll<CloseReason> {
         loop {
-            if self.memory.is_short() {
-                return Poll::Ready(());
+            if let Some(why) = self.wanted(&is_of_user) {
+                return Poll::Ready(why);
+            }
+            if self.lock().has_no_permit() {
+                return Poll::Pending;
             }
             ready!(check.poll_tick(cx));
         }
     }
 
-    /// For how many more frames there are slots, at least one. Pending while there is none.
-    pub fn poll_slots(&self, cx: &mut Context<'_>, wait: &mut SlotWait) -> Poll<Result<usize, NoSlots>> {
+    fn wanted(&self, is_of_user: &impl Fn() -> bool) -> Option<CloseReason> {
+        let mut table = self.lock();
+        let is_short = || self.memory.is_short() && self.memory.waited() >= SHORT_STALL;
+        if !table.has_no_permit() && is_short() {
+            if !is_of_user() {
+                return Some(CloseReason::MadeRoom);
+            }
+            let has_memory = !table.table_permits.is_empty();
+            table.end_for_table(has_memory);
+        }
+        (table.table_end == TableEnd::Wanted).then(|| {
+            table.table_end = TableEnd::Begun;
+            CloseReason::FullTable
+        })
+    }
+
+    /// How many more frames may arrive, at least one. Pending while there is no memory for them.
+    pub fn poll_room(&self, cx: &mut Context<'_>, wait: &mut FrameWait) -> Poll<Result<usize, NoMemory>> {
         loop {
             if let Some(free) = self.free(cx) {
                 wait.0 = None;
@@ -109,7 +196,7 @@ impl WaitingFrames {
             let (since, retry) = wait.0.get_or_insert_with(|| (Instant::now(), interval_from_now(RETRY)));
             ready!(retry.poll_tick(cx));
             if since.elapsed() >= LONGEST {
-                return Poll::Ready(Err(NoSlots));
+                return Poll::Ready(Err(NoMemory));
             }
             // Only now: most handlers take their frames at once.
             self.take_memory();
@@ -123,16 +210,22 @@ impl WaitingFrames {
         Some(free).filter(|free| *free > 0)
     }
 
-    /// Takes a permit for more slots, if there is memory.
+    /// Takes a permit for more frames, if there is memory.
     fn take_memory(&self) {
         let mut table = self.lock();
         if table.free() == 0
             && table.permits.len() < PERMITS
-            && let Some(permit) = self.memory.try_take(STEP_BYTES)
+            && let Some(permit) = self.memory.try_take(STEP)
         {
             table.permits.push(permit);
             table.reader = None;
         }
+    }
+
+    /// Frames that wait for their handlers.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.lock().buffers.waiting()
     }
 
     fn lock(&self) -> MutexGuard<'_, FrameTable> {
@@ -141,14 +234,76 @@ impl WaitingFrames {
 }
 
 impl FrameTable {
-    fn free(&self) -> usize {
-        let slots = STEP * (1 + self.permits.len());
-        let is_half_taken = self.waiting * 2 <= slots;
-        if self.reader.is_none() || is_half_taken { slots.saturating_sub(self.waiting) } else { 0 }
+    fn add(&mut self, piece: &FramePiece<'_>) {
+        let head = &piece.head;
+        match head.kind {
+            // The library keeps no empty frame but the last one of a body, and none of a stream that it has reset.
+            DATA if piece.is_last() && (head.content() > 0 || head.ends_stream()) => {
+                if !self.reset.contains(&head.stream) {
+                    self.buffers.add(piece.content_address(), head.stream, head.content());
+                    self.slots = self.slots.max(self.buffers.waiting());
+                }
+            }
+            HEADERS | CONTINUATION => {
+                self.heads.scan(piece);
+                if self.heads.is_empty() {
+                    self.buffers.empty_table();
+                    self.table_permits.clear();
+                } else if piece.is_last() {
+                    self.buffers.add_to_table(piece.content_address());
+                }
+            }
+            _ => {}
+        }
     }
 
-    fn wake(&mut self) {
-        if self.free() > 0
+    /// Takes memory for the table of header fields.
+    fn take_for_heads(&mut self, memory: &Budget) -> Result<(), NoMemory> {
+        if self.heads.is_empty() {
+            return Ok(());
+        }
+        let kept = self.buffers.in_table() + self.heads.decoded_bytes();
+        let allowed = |table: &Self| TABLE + STEP * table.table_permits.len();
+        while kept > allowed(self) {
+            let Some(permit) = memory.try_take(STEP) else {
+                self.end_for_table(true);
+                return if kept > allowed(self) + TABLE_BEYOND { Err(NoMemory) } else { Ok(()) };
+            };
+            self.table_permits.push(permit);
+        }
+        Ok(())
+    }
+
+    fn end_for_table(&mut self, is_wanted: bool) {
+        if is_wanted && self.table_end == TableEnd::No {
+            self.table_end = TableEnd::Wanted;
+        }
+    }
+
+    fn has_no_permit(&self) -> bool {
+        self.permits.is_empty() && self.table_permits.is_empty()
+    }
+
+    /// For how many more frames there is memory.
+    fn free(&self) -> usize {
+        let allowed = STEP * (1 + self.permits.len());
+        let (of_slots, beside) = (self.slots * SLOT, self.buffers.beside_frames());
+        if of_slots + beside > allowed {
+            return 0;
+        }
+        let (slots, waiting) = ((allowed - beside) / SLOT, self.buffers.waiting());
+        let is_half_free = waiting * 2 <= slots && of_slots + beside * 2 <= allowed;
+        if self.reader.is_none() || is_half_free { slots.saturating_sub(waiting) } else { 0 }
+    }
+
+    /// Call it when frames were taken.
+    fn taken(&mut self) {
+        if !self.permits.is_empty() {
+            let kept = self.slots * SLOT + self.buffers.beside_frames();
+            self.permits.truncate(kept / STEP);
+        }
+        if self.reader.is_some()
+            && self.free() > 0
             && let Some(reader) = self.reader.take()
         {
             reader.wake();
@@ -156,98 +311,45 @@ impl FrameTable {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> ReceivedBody<B> {
-    pub fn new(body: B, frames: Arc<WaitingFrames>) -> Self {
-        frames.lock().bodies += 1;
-        Self { body, frames }
-    }
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Body for ReceivedBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && frame.data_ref().is_some_and(|content| !content.is_empty())
-        {
-            let mut table = self.frames.lock();
-            table.waiting = table.waiting.saturating_sub(1);
-            table.wake();
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Drop for ReceivedBody<B> {
-    /// Takes what has arrived: it does not wait any more.
-    fn drop(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        // The library keeps no more of a connection.
-        for _ in 0..1 << 14 {
-            if !matches!(Pin::new(&mut *self).poll_frame(&mut cx), Poll::Ready(Some(Ok(_)))) {
-                break;
-            }
-        }
-        let mut table = self.frames.lock();
-        table.bodies -= 1;
-        if table.bodies == 0 {
-            // What is left came too late for its body, or, at most a few, is of a request that has no body yet.
-            table.waiting = 0;
-            table.wake();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::future::poll_fn;
 
     use futures_util::FutureExt;
-    use tokio::time::timeout;
+    use tokio::time::{sleep, timeout};
 
+    use super::super::http2_frames::FrameScanner;
+    use super::super::http2_frames::tests::frame;
     use super::*;
     use crate::budget::STRANGERS_SMALL;
     use crate::client_net::ClientNet;
 
-    async fn slots(frames: &WaitingFrames, wait: &mut SlotWait) -> Result<usize, NoSlots> {
-        poll_fn(|cx| frames.poll_slots(cx, wait)).await
+    const BUFFER: usize = 8192;
+
+    async fn room(frames: &WaitingFrames, wait: &mut FrameWait) -> Result<usize, NoMemory> {
+        poll_fn(|cx| frames.poll_room(cx, wait)).await
     }
 
-    /// A body of so many frames of a byte, which then has no further one.
-    fn body(many: usize, frames: &Arc<WaitingFrames>) -> ReceivedBody<Frames> {
-        frames.arrived(many);
-        ReceivedBody::new(Frames(many), frames.clone())
+    /// A frame arrives in a buffer of this size, after other bytes.
+    fn arrive(frames: &WaitingFrames, frame: &[u8], buffer: usize) -> Result<Vec<u8>, NoMemory> {
+        let all = [&vec![0; buffer - frame.len()], frame].concat();
+        let mut last = &all[buffer - frame.len()..];
+        let pieces = FrameScanner::default().next(&mut last).into_iter();
+        frames.received(&all, buffer, pieces).map(|()| all)
     }
 
-    struct Frames(usize);
-
-    impl Body for Frames {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            let Some(left) = self.0.checked_sub(1) else { return Poll::Pending };
-            self.0 = left;
-            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+    /// One frame of a byte in each buffer of this size, as many as there is room for. They wait as long as this is kept.
+    async fn fill(frames: &WaitingFrames, wait: &mut FrameWait, buffer: usize) -> Vec<Vec<u8>> {
+        let mut waiting = Vec::new();
+        while let Ok(free) = room(frames, wait).now_or_never().unwrap_or(Err(NoMemory)) {
+            assert!(free > 0);
+            waiting.push(arrive(frames, &frame(DATA, 0, b"x"), buffer).unwrap());
         }
+        waiting
     }
 
-    fn take(body: &mut ReceivedBody<Frames>, many: usize) {
-        let mut cx = Context::from_waker(Waker::noop());
-        for _ in 0..many {
-            assert!(Pin::new(&mut *body).poll_frame(&mut cx).is_ready());
-        }
+    fn take(frames: &WaitingFrames, waiting: &mut Vec<Vec<u8>>, many: usize) {
+        waiting.drain(..many).for_each(|buffer| frames.take(buffer.last_chunk::<1>().unwrap()));
     }
 
     /// A budget in which nothing is free.
@@ -257,84 +359,121 @@ mod tests {
         (memory.clone(), all.into_iter().flatten().collect())
     }
 
+    /// Of 10 bytes: the slots are what costs. Of 8 KiB: the buffers are.
     #[tokio::test(start_paused = true)]
-    async fn without_memory_the_socket_is_read_again_when_half_of_the_frames_are_taken() {
-        let (memory, _all) = full();
-        let (frames, mut wait) = (Arc::new(WaitingFrames::new(memory)), SlotWait::default());
-        assert_eq!(slots(&frames, &mut wait).await.unwrap(), STEP);
-        let mut waiting = body(STEP - 1, &frames);
-        assert_eq!(slots(&frames, &mut wait).await.unwrap(), 1);
-        frames.arrived(1);
-        let mut reads = Box::pin(slots(&frames, &mut wait));
-        assert!((&mut reads).now_or_never().is_none());
-        take(&mut waiting, STEP / 2 - 1);
-        assert!((&mut reads).now_or_never().is_none());
-        take(&mut waiting, 1);
-        // It was woken: no timer has ended.
-        let begun = Instant::now();
-        assert_eq!((reads.await.unwrap(), begun.elapsed()), (STEP / 2, Duration::ZERO));
+    async fn without_memory_the_socket_is_read_again_when_half_of_it_is_taken() {
+        for (buffer, many, left) in [(10, 247, 125), (BUFFER, 8, 3)] {
+            let (memory, _all) = full();
+            let (frames, mut wait) = (WaitingFrames::new(memory), FrameWait::default());
+            assert_eq!(room(&frames, &mut wait).await.unwrap(), STEP / SLOT);
+            let mut waiting = fill(&frames, &mut wait, buffer).await;
+            assert_eq!(waiting.len(), many);
+            let mut reads = Box::pin(room(&frames, &mut wait));
+            assert!((&mut reads).now_or_never().is_none());
+            take(&frames, &mut waiting, many - left - 1);
+            assert!((&mut reads).now_or_never().is_none());
+            take(&frames, &mut waiting, 1);
+            // It was woken: no timer has ended.
+            let begun = Instant::now();
+            assert!(reads.await.unwrap() > 0 && begun.elapsed().is_zero());
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn more_frames_take_memory_until_the_connection_ends() {
+    async fn more_than_a_step_takes_memory() {
         let memory = Budget::new(1 << 30);
         let address = |last| memory.of_stranger(ClientNet::new([192, 0, 2, last].into()));
-        let (frames, mut wait) = (Arc::new(WaitingFrames::new(address(1))), SlotWait::default());
-        let mut waiting = body(0, &frames);
-        for _ in 0..4 {
-            assert_eq!(slots(&frames, &mut wait).await.unwrap(), STEP);
-            frames.arrived(STEP);
+        let free = || {
+            let taken: Vec<_> = std::iter::from_fn(|| address(1).try_take(STRANGERS_SMALL)).collect();
+            taken.len() * STRANGERS_SMALL / STEP
+        };
+        let before = free();
+        for (buffer, kept) in [(10, 3), (BUFFER, 0)] {
+            let (frames, mut wait) = (WaitingFrames::new(address(1)), FrameWait::default());
+            let mut waiting = Vec::new();
+            for _ in 0..4 {
+                assert!(room(&frames, &mut wait).await.unwrap() > 0);
+                waiting.append(&mut fill(&frames, &mut wait, buffer).await);
+            }
+            assert_eq!(frames.lock().permits.len(), 3);
+            assert!(free() < before);
+            let many = waiting.len();
+            take(&frames, &mut waiting, many);
+            assert_eq!(frames.lock().permits.len(), kept, "the library keeps slots, and no buffers");
+            drop(frames);
+            assert_eq!(free(), before, "all is given back");
         }
-        waiting.body.0 = STEP * 4;
-        take(&mut waiting, STEP * 4);
-        drop(waiting);
-        assert_eq!(frames.lock().permits.len(), 3, "the library keeps the slots");
-        let is_wanted = async |frames: &WaitingFrames| {
-            let mut check = WaitingFrames::check_interval();
-            timeout(CHECK * 2, poll_fn(|cx| frames.poll_wanted(cx, &mut check))).await.is_ok()
-        };
-        assert!(!is_wanted(&frames).await);
-        let all = address(1).take(1 << 30).await;
-        let mut waits = Box::pin(async { address(1).take(1 << 20).await });
-        assert!((&mut waits).now_or_never().is_none());
-        assert!(is_wanted(&frames).await);
-        assert!(!is_wanted(&WaitingFrames::new(address(1))).await, "it has none of it");
-        let small = |all: &mut Vec<_>| {
-            all.extend(std::iter::from_fn(|| address(1).try_take(STRANGERS_SMALL)));
-            all.len()
-        };
-        assert_eq!(small(&mut Vec::new()), 63);
-        drop((waits, all, frames));
-        assert_eq!(small(&mut Vec::new()), 64, "all is given back");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_fails_when_there_is_no_memory_for_its_frames_for_long() {
         let (memory, all) = full();
-        let (frames, mut wait) = (Arc::new(WaitingFrames::new(memory)), SlotWait::default());
-        let waiting = body(STEP, &frames);
+        let (frames, mut wait) = (WaitingFrames::new(memory), FrameWait::default());
+        let mut waiting = fill(&frames, &mut wait, BUFFER).await;
         let begun = Instant::now();
-        assert!(slots(&frames, &mut wait).await.is_err());
+        assert!(room(&frames, &mut wait).await.is_err());
         assert!((LONGEST..LONGEST + RETRY * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
         // Memory that becomes free.
-        let mut wait = SlotWait::default();
-        let (read, ()) = tokio::join!(slots(&frames, &mut wait), async { drop(all) });
-        assert_eq!(read.unwrap(), STEP);
-        drop(waiting);
-        assert_eq!(frames.lock().waiting, 0);
+        let mut wait = FrameWait::default();
+        let (read, ()) = tokio::join!(room(&frames, &mut wait), async { drop(all) });
+        assert!(read.unwrap() > 0);
+        take(&frames, &mut waiting, 8);
+        assert_eq!(frames.waiting(), 0);
+    }
+
+    /// Why a connection ends that has this memory, after a while.
+    async fn wanted(frames: &WaitingFrames, is_of_user: bool) -> Option<CloseReason> {
+        let mut check = WaitingFrames::check_interval();
+        timeout(CHECK * 2, poll_fn(|cx| frames.poll_wanted(cx, &mut check, || is_of_user))).await.ok()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_is_dropped_gives_back_its_frames() {
-        let (memory, _all) = full();
-        let (frames, mut wait) = (Arc::new(WaitingFrames::new(memory)), SlotWait::default());
-        let (waiting, other) = (body(STEP - 9, &frames), body(9, &frames));
-        let begun = Instant::now();
-        let (read, ()) = tokio::join!(slots(&frames, &mut wait), async { drop(waiting) });
-        assert_eq!((read.unwrap(), begun.elapsed()), (STEP - 9, Duration::ZERO));
-        // Those that came too late for their body count until the last one.
-        frames.arrived(STEP - 9);
-        let (read, ()) = tokio::join!(slots(&frames, &mut wait), async { drop(other) });
-        assert_eq!((read.unwrap(), begun.elapsed()), (STEP, Duration::ZERO));
+    async fn strangers_give_way_to_those_who_have_waited_for_their_memory() {
+        let memory = Budget::new(8 << 20).of_strangers();
+        let (frames, mut wait) = (WaitingFrames::new(memory.clone()), FrameWait::default());
+        let mut waiting = Vec::new();
+        for _ in 0..2 {
+            room(&frames, &mut wait).await.unwrap();
+            waiting.append(&mut fill(&frames, &mut wait, BUFFER).await);
+        }
+        assert_eq!(wanted(&frames, false).await, None);
+        let _all = memory.take(8 << 20).await;
+        let waits = tokio::spawn(async move { memory.take(8 << 20).await });
+        sleep(SHORT_STALL / 2).await;
+        assert_eq!(wanted(&frames, false).await, None, "they have not waited for long");
+        sleep(SHORT_STALL / 2).await;
+        assert_eq!(wanted(&frames, true).await, None);
+        assert_eq!(wanted(&frames, false).await, Some(CloseReason::MadeRoom));
+        let many = waiting.len();
+        take(&frames, &mut waiting, many);
+        assert_eq!(wanted(&frames, false).await, None, "it has none of it");
+        waits.abort();
+    }
+
+    /// A head that puts a field into the table, after others.
+    #[tokio::test(start_paused = true)]
+    async fn a_table_of_header_fields_without_memory_ends_its_connection_in_order() {
+        let head = frame(HEADERS, 4, &[0x40, 1, b'x', 1, b'y']);
+        let emptied = frame(HEADERS, 4, &[0x20, 0x82]);
+        let (memory, all) = full();
+        let frames = WaitingFrames::new(memory);
+        let put = |many: usize| (0..many).map(|_| arrive(&frames, &head, BUFFER)).collect::<Result<Vec<_>, _>>();
+        let mut kept = put(3).unwrap();
+        assert_eq!(wanted(&frames, true).await, None);
+        kept.extend(put(1).unwrap());
+        assert_eq!(wanted(&frames, true).await, Some(CloseReason::FullTable));
+        kept.extend(put(15).unwrap());
+        assert_eq!(wanted(&frames, true).await, None, "only once");
+        assert!(put(1).is_err(), "there is an end");
+        arrive(&frames, &emptied, BUFFER).unwrap();
+        kept.extend(put(30).unwrap());
+        drop(all);
+        // Its size is 4,096 again.
+        arrive(&frames, &frame(HEADERS, 4, &[0x3f, 0xe1, 0x1f]), BUFFER).unwrap();
+        let more = put(30).unwrap();
+        assert_eq!(frames.lock().table_permits.len(), 4);
+        arrive(&frames, &emptied, BUFFER).unwrap();
+        assert!(frames.lock().has_no_permit());
+        drop((kept, more));
     }
 }

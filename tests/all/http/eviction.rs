@@ -6,8 +6,9 @@ use futures_util::future::join_all;
 use rowdrive::http::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use super::access::world::{PASSWORD, basic, new_user};
 use super::socket::{LiveServer, live_with, read_until};
 use super::test_app::bytes;
 
@@ -40,7 +41,7 @@ async fn an_unfinished_response_is_not_corrupted_by_an_eviction() {
         live.app.put("/v1/fs/f", content.clone()).await.is(201);
         let mut reader = narrow(&live).await;
         reader.write_all(b"GET /v1/fs/f HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        sleep(Duration::from_millis(500)).await;
         let mut other = live.connect().await;
         // Whether the request is served or refused depends on how much of the answer the socket buffers accepted.
         assert!(read_until_answered(&mut other).await.starts_with("HTTP/1.1 "));
@@ -70,7 +71,7 @@ async fn a_connection_with_a_finished_response_can_be_evicted() {
             if read_until_answered(&mut live.connect().await).await.starts_with("HTTP/1.1 200 ") {
                 return None;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            sleep(Duration::from_millis(100)).await;
         }
         Some(size)
     };
@@ -104,7 +105,7 @@ async fn uploads_without_progress_block_nobody_and_store_nothing() {
             break;
         }
         let _gone = uploads[1].write_all(b"x").await;
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        sleep(Duration::from_millis(400)).await;
     }
     assert_eq!(guests.len(), 3, "some upload is not evicted");
     for upload in &mut uploads {
@@ -117,6 +118,34 @@ async fn uploads_without_progress_block_nobody_and_store_nothing() {
     // An upload that continues in time is not closed.
     guests[2].write_all(b"hello").await.unwrap();
     assert!(read_until(&mut guests[2], "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
+}
+
+/// Whoever sends no body for a request that needs no user, as a login, has a connection only while nobody else wants one.
+#[tokio::test]
+async fn bodies_of_strangers_keep_no_user_out() {
+    let live = live_with(Limits { connections: 3, ..Limits::default() }).await;
+    live.app.auth.make_first_user(new_user("eve")).await.unwrap();
+    let credential = basic("eve", PASSWORD);
+    let mut upload = live.connect().await;
+    let head = |credential: &str| {
+        format!("PUT /v1/fs/f HTTP/1.1\r\nHost: localhost\r\nAuthorization: {credential}\r\nContent-Length: 5\r\n\r\n")
+    };
+    upload.write_all(head(&credential).as_bytes()).await.unwrap();
+    let mut strangers = Vec::new();
+    let login =
+        b"POST /v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n";
+    for n in 0..6 {
+        let mut stranger = live.connect().await;
+        stranger.write_all(login).await.unwrap();
+        strangers.push(stranger);
+        sleep(Duration::from_millis(200)).await;
+        if n >= 2 {
+            assert!(all(&mut strangers[n - 2], Duration::from_secs(2)).await.starts_with(b"HTTP/1.1 503 "), "{n}");
+        }
+    }
+    assert!(read_until_answered(&mut live.connect().await).await.starts_with("HTTP/1.1 200 "));
+    upload.write_all(b"hello").await.unwrap();
+    assert!(read_until(&mut upload, "\r\n\r\n").await.starts_with("HTTP/1.1 201 "));
 }
 
 async fn read_until_answered(socket: &mut TcpStream) -> String {

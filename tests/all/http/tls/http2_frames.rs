@@ -11,24 +11,24 @@ use super::http2::{answer, connect, request};
 use super::secure_server::{HTTP2, LONG, SecureServer, serve_with};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub const SETTINGS: u8 = 4;
 const PING: u8 = 6;
-const GOAWAY: u8 = 7;
+pub const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-const END_STREAM_AND_HEADERS: u8 = 5;
+pub const END_STREAM_AND_HEADERS: u8 = 5;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
 
 /// `GET https://localhost/`, by the static table of HPACK (RFC 7541).
-fn head() -> Vec<u8> {
+pub fn head() -> Vec<u8> {
     [&[0x82, 0x87, 0x84, 0x41, 9][..], b"localhost"].concat()
 }
 
@@ -42,7 +42,7 @@ pub fn request_with_large_windows(path: &str) -> Vec<u8> {
 }
 
 /// The head of `PUT https://localhost/v1/fs/x`.
-fn put_head() -> Vec<u8> {
+pub fn put_head() -> Vec<u8> {
     let path = b"/v1/fs/x";
     [&[0x42, 3][..], b"PUT", &[0x87, 0x44, path.len() as u8], path, &[0x41, 9], b"localhost"].concat()
 }

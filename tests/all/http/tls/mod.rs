@@ -7,6 +7,7 @@ mod cut_bodies;
 mod handshakes;
 mod http2;
 mod http2_frames;
+mod http2_memory;
 mod plain;
 mod program;
 mod protocols;
