@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Measures what users cost, and whether wrong passwords hold up others.
+"""Measures what users cost, what the files of others cost a user, and whether wrong passwords hold up others.
 
     docs/access-costs.py costs [--seconds 5] [--rounds 5]
+    docs/access-costs.py others [--files 1000000] [--rounds 5]
     docs/access-costs.py guesses [--count 100000]
 
 It starts `rowdrive serve` on loopback and sends requests with wrk. Each result is a line of JSON on standard output.
 
 `costs` compares a drive without users, and two with a user who may read and write everything by a grant, and whose
 requests send a token on one of them, and a password on the other: requests per second of stat, list, upload and time
-page, in turns, in a random order in each round, and each when no server works any more. `guesses` sends wrong
+page, and syncs of an upload, in turns, in a random order in each round, and each when no server works any more. `others`
+compares two drives on which a user has a hundred files of his own, and rights on two folders of another one: on the first
+the other one has a million files, on the second these folders alone. Milliseconds of a page of a period, and of searches.
+`guesses` sends wrong
 passwords of many names from one address, while a user works from the same one, with a password and with a token: his
 latencies, beside those of a quiet time.
 """
@@ -16,6 +20,7 @@ latencies, beside those of a quiet time.
 import argparse
 import base64
 import http.client
+import io
 import json
 import os
 import pathlib
@@ -26,8 +31,10 @@ import socket
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import urllib.parse
 
 PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "target/release/rowdrive"
 PASSWORD = "correct horse"
@@ -108,10 +115,30 @@ class Server:
         begin = f'method, target, headers, first = "{method}", "{target}", {{{fields}}}, {first}\n'
         script.write_text(begin + SCRIPT)
         command = ["wrk", "-t1", "-c32", f"-d{seconds}s", f"-s{script}", f"http://127.0.0.1:{self.port}/"]
+        before = self.syncs()
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         if "Non-2xx" in said:
             raise SystemExit(f"{method} {target} was refused: {said}")
-        return float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
+        syncs = (self.syncs() - before) / int(re.search(r"(\d+) requests in", said)[1])
+        return {"per_second": float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1]), "syncs": syncs}
+
+    def syncs(self):
+        client = http.client.HTTPConnection("127.0.0.1", self.port)
+        client.request("GET", "/metrics", headers=basic("admin") if self.headers else {})
+        return int(re.search(r"rowdrive_store_commit_plans_count (\d+)", client.getresponse().read().decode())[1])
+
+    def milliseconds(self, target, headers, many):
+        """The median of so many requests, one after the other."""
+        client, times = http.client.HTTPConnection("127.0.0.1", self.port), []
+        for _ in range(many):
+            begin = time.monotonic()
+            client.request("GET", target, headers=headers)
+            answer = client.getresponse()
+            answer.read()
+            times.append((time.monotonic() - begin) * 1000)
+            if answer.status != 200:
+                raise SystemExit(f"{target}: {answer.status}")
+        return statistics.median(times)
 
     def memory(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
@@ -156,9 +183,56 @@ def costs(folder, args):
                 server, headers = cases[case]
                 found[case] = server.wrk(folder, method, target, headers, args.seconds)
             rounds.append(found)
-        per_second = {case: round(statistics.median(one[case] for one in rounds)) for case in cases}
-        ratios = {case: round(statistics.median(one[case] / one["nobody"] for one in rounds), 3) for case in cases}
-        print(json.dumps({"request": name, "per_second": per_second, "beside_nobody": ratios}), flush=True)
+        median = lambda what, of: {case: round(statistics.median(of(one, case)[what] for one in rounds), 4) for case in cases}
+        beside = lambda one, case: {what: one[case][what] / (one["nobody"][what] or 1) for what in one[case]}
+        found = {"request": name, "per_second": median("per_second", lambda one, case: one[case]),
+                 "beside_nobody": median("per_second", beside)}
+        if method == "PUT":
+            found |= {"syncs": median("syncs", lambda one, case: one[case]), "syncs_beside_nobody": median("syncs", beside)}
+        print(json.dumps(found), flush=True)
+    for server in servers.values():
+        server.end()
+
+
+def store(server, folder, names, headers):
+    """Stores an empty file of each of these names, with times 10 minutes apart, by tars of 10,000."""
+    for at in range(0, len(names), 10_000):
+        tar = io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as writing:
+            for n, name in enumerate(names[at:at + 10_000], at):
+                member = tarfile.TarInfo(name)
+                member.mtime = 1_704_067_200 + n * 600
+                writing.addfile(member)
+        client = http.client.HTTPConnection("127.0.0.1", server.port)
+        client.request("PUT", f"/v1/fs{folder}?unpack=tar", tar.getvalue(), {"Content-Type": "application/x-tar", **headers})
+        last = json.loads(client.getresponse().read().splitlines()[-1])
+        if last.get("failed") != 0:
+            raise SystemExit(f"{folder}: {last}")
+        print(f"{min(at + 10_000, len(names))} of {len(names)} files in {folder}", file=sys.stderr)
+
+
+def others(folder, args):
+    servers = {}
+    for name, many in [("many", args.files), ("none", 0)]:
+        server = servers[name] = Server(folder, name)
+        for user in ["tom", "ann"]:
+            server.ask("POST", "/v1/users", {"name": user, "password": PASSWORD}, basic("admin"))
+        store(server, "/home/ann/", [f"IMG_{n}.jpg" for n in range(100)], basic("ann"))
+        for shared in ["/home/tom/a/", "/home/tom/b/"]:
+            store(server, shared, [f"IMG_{n}.jpg" for n in range(100)], basic("tom"))
+            grant = {"path": shared.rstrip("/"), "user": "ann", "rights": ["read"]}
+            server.ask("PUT", "/v1/grants", grant, basic("tom"))
+        store(server, "/home/tom/", [f"{n // 100}/IMG_{n}.jpg" for n in range(many)], basic("tom"))
+    settle(servers.values())
+    until = urllib.parse.quote("2024-02-01T00:00:00Z")
+    targets = {"files": "/v1/files?limit=100", "files of a month": f"/v1/files?limit=100&to={until}",
+               "find IMG_*": "/v1/find?name=IMG_*&limit=100", "find IMG_7.jpg": "/v1/find?name=IMG_7.jpg"}
+    for name, target in targets.items():
+        rounds = [{case: servers[case].milliseconds(target, basic("ann"), 300) for case in random.sample(sorted(servers), 2)}
+                  for _ in range(args.rounds)]
+        found = {case: round(statistics.median(one[case] for one in rounds), 3) for case in servers}
+        ratio = round(statistics.median(one["many"] / one["none"] for one in rounds), 2)
+        print(json.dumps({"request": name, "ms": found, "ratio": ratio}), flush=True)
     for server in servers.values():
         server.end()
 
@@ -206,14 +280,15 @@ def guesses(folder, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["costs", "guesses"])
+    parser.add_argument("what", choices=["costs", "others", "guesses"])
     parser.add_argument("--seconds", type=int, default=5, help="of a load")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--files", type=int, default=1_000_000, help="of the other user")
     parser.add_argument("--count", type=int, default=100_000, help="wrong passwords")
     parser.add_argument("--quiet", type=int, default=20, help="seconds of the quiet time")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        {"costs": costs, "guesses": guesses}[args.what](pathlib.Path(folder), args)
+        {"costs": costs, "others": others, "guesses": guesses}[args.what](pathlib.Path(folder), args)
 
 
 if __name__ == "__main__":
