@@ -44,7 +44,7 @@ struct List {
 struct Set {
     #[arg(value_name = "/PATH", value_parser = PathArg::parse)]
     path: PathArg,
-    /// Who gets them; '*' is every user.
+    /// Who gets them; '*' is every user, guests too.
     #[arg(value_name = "NAME", value_parser = name_arg::grantee)]
     to: String,
     #[arg(value_name = "RIGHT", value_enum, required = true)]

@@ -60,10 +60,11 @@ impl MoveCopyArgs {
         self.request.run(async |client, out| {
             let request =
                 MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
+            let was_there = resource == path::COPY && self.is_folder(client).await;
             let answer = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await;
             let text = match answer {
                 Err(ClientError::Problem(problem)) if resource == path::COPY => {
-                    return Err(self.refused_copy(client, *problem).await.into());
+                    return Err(self.with_copy_remedy(client, *problem, was_there).await.into());
                 }
                 answer => answer?,
             };
@@ -79,17 +80,24 @@ impl MoveCopyArgs {
         })
     }
 
-    /// Says that a part of a folder may be copied. Only an error of the server breaks off a copy that has begun, and
-    /// after a 500 all is copied but what is damaged.
-    async fn refused_copy(&self, client: &DriveClient, problem: ServerProblem) -> ClientError {
-        let may_have_begun = problem.status.is_server_error() && problem.status != StatusCode::INTERNAL_SERVER_ERROR;
-        let there = if may_have_begun { client.stat(&self.to.path).await.ok().flatten() } else { None };
-        ClientError::Problem(Box::new(match there {
-            Some(entry) if entry.is_directory() => problem.with_remedy(format!(
+    /// Says that a part of a folder may be copied. `was_there`: the target was a folder before. After a 500 all is copied but
+    /// what is damaged; what is refused before anything is copied is an error of the client.
+    async fn with_copy_remedy(&self, client: &DriveClient, problem: ServerProblem, was_there: bool) -> ClientError {
+        let may_have_begun = !was_there || (self.overwrite && problem.status.is_server_error());
+        let is_all = problem.status == StatusCode::INTERNAL_SERVER_ERROR;
+        let problem = if may_have_begun && !is_all && self.is_folder(client).await {
+            problem.with_remedy(format!(
                 "{} may hold a part of the copy now, which the same command with --overwrite completes",
                 printable(self.to.text.as_ref())
-            )),
-            _ => problem,
-        }))
+            ))
+        } else {
+            problem
+        };
+        ClientError::Problem(Box::new(problem))
+    }
+
+    /// Whether there is a folder at the target.
+    async fn is_folder(&self, client: &DriveClient) -> bool {
+        client.stat(&self.to.path).await.is_ok_and(|entry| entry.is_some_and(|entry| entry.is_directory()))
     }
 }

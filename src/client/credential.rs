@@ -56,6 +56,8 @@ pub enum CredentialError {
     NoPassword(PathBuf),
     #[error("the file {0} has to hold a token, which begins with rd_, in its only line")]
     NoToken(PathBuf),
+    #[error("--token-file and ROWDRIVE_TOKEN_FILE name a file that holds the token, not the token itself")]
+    TokenItself,
     /// Whose password, and the option for a file.
     #[error(
         "the password of {0} cannot be asked for, since there is no terminal ({2}): name a file that holds it with {1}"
@@ -79,7 +81,12 @@ impl Credential {
     pub fn token_from(path: &Path) -> Result<Self> {
         let is_token =
             |text: &String| text.starts_with(TOKEN_PREFIX) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let token = secret_from(path)?.filter(is_token);
+        let is_secret = path.to_str().is_some_and(|name| name.starts_with(TOKEN_PREFIX));
+        let token = match secret_from(path) {
+            // IMPORTANT: its text would show the secret.
+            Err(CredentialError::Unreadable(..)) if is_secret => return Err(CredentialError::TokenItself),
+            read => read?.filter(is_token),
+        };
         let file = path.to_owned();
         match token {
             Some(token) => Ok(Self::Token { token, file }),
@@ -99,7 +106,7 @@ impl Credential {
     pub(super) fn remedy(&self) -> Option<String> {
         match self {
             Self::Token { file, .. } => Some(format!(
-                "the token is that in {}, which --token-file or ROWDRIVE_TOKEN_FILE names: make a new one with rowdrive \
+                "the token came from {}, which --token-file or ROWDRIVE_TOKEN_FILE names: make a new one with rowdrive \
                  token add NAME --user YOU --out NEW_FILE, or unset ROWDRIVE_TOKEN_FILE",
                 printable(file)
             )),
@@ -211,7 +218,9 @@ mod tests {
         let header = format!("{:?}", password.header());
         let remedy = token.remedy().unwrap();
         assert!(!format!("{password:?} {token:?} {header} {remedy}").contains("sesame"));
-        assert!(remedy.contains("that in phone, "), "{remedy}");
+        assert!(remedy.contains("came from phone, "), "{remedy}");
+        let shown = Credential::token_from(Path::new("rd_sesame")).unwrap_err().to_string();
+        assert!(!shown.contains("sesame"), "{shown}");
         assert_eq!(password.remedy(), None);
         assert_eq!(password.header().unwrap(), "Basic dG9tOnNlc2FtZQ==");
     }

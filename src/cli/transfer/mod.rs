@@ -73,7 +73,9 @@ pub async fn run(stats: &TransferStats, done: &str, work: impl Future<Output = (
     let left = match &end {
         TransferEnd::All => "",
         TransferEnd::Interrupted => "; interrupted: run it again to go on",
-        TransferEnd::GivenUp => "; given up, since one after the other fails: run it again to go on",
+        TransferEnd::GivenUp => {
+            "; given up, since one after the other fails: mend the cause, then run it again to go on"
+        }
     };
     writeln!(out, "{}{left}", stats.summary(done))?;
     out.flush()?;

@@ -202,8 +202,8 @@ async fn authorize(
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
-    // A user, or anybody on a drive without users: other requests of the connection have places of users, and its body may be
-    // awaited when connections are short.
+    // A user, or anybody on a drive without users: the body of this request gets the patience of users, and other requests of
+    // its HTTP/2 connection have places of users.
     if callers.need_user() {
         if let Some(waiter) = request.extensions().get::<BodyWaiter>() {
             waiter.note_user();

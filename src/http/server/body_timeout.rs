@@ -75,8 +75,13 @@ impl BodyWaiter {
     fn set_body_stalled(&self, body_stalled: bool) -> bool {
         let WaiterState { carrier, body_stalled: before, detached, .. } = &*self.0;
         let body_stalled = body_stalled && !detached.load(Ordering::Relaxed);
-        // Most bodies never stall: they need no lock.
+        // A body of a user rarely stalls: it needs no lock.
         before.swap(body_stalled, Ordering::Relaxed) == body_stalled || carrier.set_body_stalled(body_stalled)
+    }
+
+    /// Whether the server does not read what the client sends.
+    fn is_paused(&self) -> bool {
+        matches!(&self.0.carrier, BodyCarrier::Stream(stream) if stream.is_paused())
     }
 
     /// Whether a stream of HTTP/2 carries the body.
@@ -158,6 +163,10 @@ impl TimedBody {
     }
 
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        // Polled every second while it stalls.
+        if let Some(stall) = self.stall.as_mut().filter(|_| self.waiter.is_paused()) {
+            stall.forget();
+        }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let waited = self.stall.take().map_or(Duration::ZERO, |stall| stall.elapsed());
@@ -173,7 +182,6 @@ impl TimedBody {
                 Poll::Ready(Some(Err(axum::Error::new(StreamCut))))
             }
             Poll::Ready(other) => Poll::Ready(other),
-            // Polled again every second while it stalls.
             Poll::Pending if self.pace_now().is_too_slow_for_others(self.others_wait()) => {
                 Poll::Ready(Some(Err(axum::Error::new(BodyTooSlow))))
             }

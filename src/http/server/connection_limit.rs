@@ -1,10 +1,9 @@
 //! The limit of open connections, in all and of one address (of IPv6: of one /64).
 //!
 //! At the limit a new connection evicts another one, so that slow clients, however many, do not keep others out. The
-//! connection that has been idle longest is evicted first. If none is idle, the limit evicts a connection that stalls: its
-//! client reads nothing of its response, or sends nothing of a body that the handler waits for. A body of which nobody knows
-//! whether a user sends it stalls as soon as it is awaited: such connections are the first. Then comes the longest stall. A
-//! request whose body is complete is never evicted before its response: it may have been executed. A response may begin
+//! connection that has been idle longest is evicted first. If none is idle, the limit evicts one whose handler waits for a body
+//! of which no user is known to be the sender; then the one with the longest stall: its client reads nothing of its response,
+//! or sends nothing of a body that the handler waits for. A request whose body is complete is never evicted before its response: it may have been executed. A response may begin
 //! before the body has ended, as the answer to a tar does: then both stalls count. An HTTP/2 connection has several
 //! requests: [`Streams`](super::streams::Streams) reports it as one that stalls while all of them do.
 //!
@@ -44,10 +43,11 @@ struct SlotState {
     phase: SlotPhase,
     /// Since when its client reads nothing of the response.
     stalled: Option<Instant>,
-    /// Since when the handler waits for a body that has stalled; [`TimedBody`](super::body_timeout::TimedBody) sets it. In
+    /// Since when the handler waits for a body that has stalled, or of no known user;
+    /// [`TimedBody`](super::body_timeout::TimedBody) sets it. In
     /// HTTP/2 since when every request waits for its client.
     body_stalled: Option<Instant>,
-    /// A user has proved himself on it.
+    /// A user has proved himself on it, at any time.
     of_user: bool,
     evicted: Arc<Notify>,
 }
@@ -63,19 +63,29 @@ enum SlotPhase {
     Responding { ended: bool },
 }
 
+/// Those of a class are evicted before those of the next one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum EvictionClass {
+    Idle,
+    /// A handler waits for a body of no known user.
+    AwaitedFromNobody,
+    Stalled,
+}
+
 impl SlotState {
-    /// The order of eviction: idle connections first, then those whose body stalls and is of no known user, then all that
-    /// stall; each by age. None if it must not be evicted.
-    fn rank(&self) -> Option<(u8, Instant)> {
-        let of_body = self.body_stalled.map(|since| (1 + u8::from(self.of_user), since));
+    /// The order of eviction; within a class by age. None if it must not be evicted.
+    fn rank(&self) -> Option<(EvictionClass, Instant)> {
+        let class = if self.of_user { EvictionClass::Stalled } else { EvictionClass::AwaitedFromNobody };
+        let of_body = self.body_stalled.map(|since| (class, since));
         match self.phase {
-            SlotPhase::Idle(since) => Some((0, since)),
+            SlotPhase::Idle(since) => Some((EvictionClass::Idle, since)),
             // The handler executes no request before its body is complete.
             SlotPhase::Handling => of_body,
             // The request has been executed, or all that the response says of it has; only the response is lost.
             SlotPhase::Responding { .. } => {
                 let stalled = self.stalled.and_then(|since| since.checked_add(STALLED));
-                let stalled = stalled.filter(|since| *since <= Instant::now()).map(|since| (2, since));
+                let stalled =
+                    stalled.filter(|since| *since <= Instant::now()).map(|since| (EvictionClass::Stalled, since));
                 stalled.into_iter().chain(of_body).min()
             }
         }
@@ -96,7 +106,7 @@ pub struct ConnectionSlot {
     ended: AtomicBool,
     /// The response under way ends where the connection ends (RFC 9112 section 6.3).
     close_delimited: AtomicBool,
-    /// A user has proved himself on it.
+    /// The same as in the table, which then need not be locked.
     of_user: AtomicBool,
     /// Requests by the link of a share. Of HTTP/1.1 the latest one counts also after its response.
     link_requests: AtomicUsize,

@@ -32,6 +32,12 @@ pub fn drain_on_drop(request: Request, received: &Counter) -> Request {
     request.map(|body| Body::new(DrainedBody { body, sending, received: received.clone(), waiter }))
 }
 
+/// Reads and drops the rest of a body for a while.
+pub fn drain(mut rest: Body) {
+    let (false, Ok(runtime)) = (rest.is_end_stream(), Handle::try_current()) else { return };
+    runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, async move { while let Some(Ok(_)) = rest.frame().await {} }));
+}
+
 struct DrainedBody {
     body: Body,
     /// The client sends: it did not wait for `100 Continue`, or got it.
@@ -73,11 +79,8 @@ impl Drop for DrainedBody {
         if let Some(waiter) = &self.waiter {
             waiter.detach();
         }
-        let (true, false, Ok(runtime)) = (self.sending, self.body.is_end_stream(), Handle::try_current()) else {
-            return;
-        };
-        let mut rest = std::mem::take(&mut self.body);
-        runtime
-            .spawn(tokio::time::timeout(DRAIN_TIMEOUT, async move { while let Some(Ok(_)) = rest.frame().await {} }));
+        if self.sending {
+            drain(std::mem::take(&mut self.body));
+        }
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! The library decodes heads. A field that a client puts into the table keeps the memory in which it was decoded, until
 //! others push it out or the client empties the table. So the server announces a table of size 0, which a client confirms
-//! at the begin of its next head (section 4.2). Heads before that, and those of a client that breaks the rule, are counted.
+//! at the start of its next head (section 4.2). Heads before that, and those of a client that breaks the rule, are counted.
 
 use super::http2_frames::{FramePiece, HEADERS};
 
-/// Bytes that the library may keep for each byte of a head: it decodes Huffman codes into buffers of at least 4 KiB, with
-/// two bytes of room for each byte of code (h2 0.4, `huffman::decode`).
-const DECODED: usize = 4;
+/// Bytes that the library may keep for each byte of a head. It decodes Huffman codes into buffers of at least 4 KiB, and
+/// takes a new one when there are less than two bytes for each byte of code: then half of the last one is used, by at least
+/// five bits of code for each byte (h2 0.4, `huffman::decode`).
+const DECODED_PER_BYTE: usize = 4;
+/// Bytes of the copy that the library makes of a field that is cut at the end of a frame.
+const COPY: usize = 8 << 10;
 
 /// What is known of the table of a connection.
 pub struct HpackTable {
@@ -21,16 +24,18 @@ pub struct HpackTable {
     is_empty: bool,
     /// Bytes of the heads since then.
     bytes: usize,
+    /// Their frames CONTINUATION.
+    copies: usize,
 }
 
 /// What the next byte of a head belongs to.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The begin of a field.
+    /// The start of a field.
     Field,
     /// The rest of an index or a size.
     Number,
-    /// The begin of a string.
+    /// The start of a string.
     Length,
     /// The rest of its length, with what is known of it.
     LongLength { known: usize, shift: u32 },
@@ -40,20 +45,24 @@ enum Step {
 
 impl Default for HpackTable {
     fn default() -> Self {
-        Self { step: Step::Field, strings: 0, has_room: true, is_empty: true, bytes: 0 }
+        Self { step: Step::Field, strings: 0, has_room: true, is_empty: true, bytes: 0, copies: 0 }
     }
 }
 
 impl HpackTable {
     /// Looks at a piece of a head.
     pub fn scan(&mut self, piece: &FramePiece<'_>) {
-        if piece.head.depends_on_itself() {
+        if piece.header.stream_depends_on_itself() {
             return;
         }
-        if piece.head.kind == HEADERS && piece.offset == 0 {
-            (self.step, self.strings) = (Step::Field, 0);
-            if self.is_empty {
-                self.bytes = 0;
+        if piece.offset == 0 {
+            if piece.header.kind == HEADERS {
+                (self.step, self.strings) = (Step::Field, 0);
+                if self.is_empty {
+                    (self.bytes, self.copies) = (0, 0);
+                }
+            } else {
+                self.copies += 1;
             }
         }
         let mut bytes = piece.content();
@@ -72,7 +81,7 @@ impl HpackTable {
 
     /// Bytes that the library keeps for what is in the table, beside the buffers that were read into.
     pub fn decoded_bytes(&self) -> usize {
-        if self.is_empty { 0 } else { self.bytes.saturating_mul(DECODED) }
+        if self.is_empty { 0 } else { self.bytes.saturating_mul(DECODED_PER_BYTE).saturating_add(self.copies * COPY) }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -87,7 +96,7 @@ impl HpackTable {
             Step::Length if byte & 0x7f == 0x7f => Step::LongLength { known: 0x7f, shift: 0 },
             Step::Length => self.string(usize::from(byte & 0x7f)),
             Step::LongLength { known, shift } => {
-                // The library takes no longer one.
+                // The library rejects longer lengths.
                 let more = usize::from(byte & 0x7f).checked_shl(shift).unwrap_or(usize::MAX);
                 let known = known.saturating_add(more);
                 if byte & 0x80 == 0 { self.string(known) } else { Step::LongLength { known, shift: shift + 7 } }
@@ -147,9 +156,9 @@ mod tests {
         [&[how, 1, b'x'][..], &length, &vec![0x40; value]].concat()
     }
 
-    fn scan(table: &mut HpackTable, frames: &[Vec<u8>], piece: usize) {
+    fn scan(table: &mut HpackTable, frames: &[Vec<u8>], size: usize) {
         let mut scanner = FrameScanner::default();
-        for mut bytes in frames.concat().chunks(piece) {
+        for mut bytes in frames.concat().chunks(size) {
             while let Some(piece) = scanner.next(&mut bytes) {
                 table.scan(&piece);
             }
@@ -179,7 +188,7 @@ mod tests {
                 ];
                 scan(&mut table, &frames, piece);
                 assert_eq!(!table.is_empty(), *is_kept, "{n}, {first} bytes and the rest, in pieces of {piece}");
-                let bytes = if *is_kept { block.len() * DECODED } else { 0 };
+                let bytes = if *is_kept { block.len() * DECODED_PER_BYTE + COPY } else { 0 };
                 assert_eq!(table.decoded_bytes(), bytes, "{n}");
             }
         }
@@ -196,7 +205,7 @@ mod tests {
         assert!(!put(&mut table, &[0x20]));
         assert!(!put(&mut table, &[]), "it stays so");
         assert!(put(&mut table, &[0x20, 0x3f, 0xe1, 0x1f]), "its size is 4,096 again");
-        // The library does not decode a head that depends on itself.
+        // The library does not decode the head of a stream that depends on itself.
         let on_itself = [&[0, 0, 0, 1, 0][..], &[0x20]].concat();
         scan(&mut table, &[frame(HEADERS, 0x24, &on_itself)], 1);
         assert!(!table.is_empty());

@@ -10,7 +10,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::header::CONTENT_LENGTH;
+use axum::body::Body;
+use axum::http::header::{CONTENT_LENGTH, EXPECT};
 use axum::http::{HeaderValue, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
@@ -24,15 +25,17 @@ use uuid::Uuid;
 
 use super::body_timeout::{BodyCarrier, time_body};
 use super::connection::{App, ConnectionContext, HEAD_FIELDS, Secure, is_stalled};
+use super::connection_memory::ConnectionMemory;
+use super::drain;
 use super::final_response::TIMEOUT;
 use super::http2_body::{PIECE, SentBody};
-use super::http2_socket::{Http2Socket, SocketState};
+use super::http2_socket::Http2Socket;
 use super::places::ConnectionPlaces;
 use super::received_body::ReceivedBody;
 use super::slow_client::{Timeouts, is_by_link};
+use super::socket_state::SocketState;
 use super::stream_task::{self, EndTasks, StreamTasks};
 use super::streams::Streams;
-use super::waiting_frames::WaitingFrames;
 use crate::api::header::REQUEST_ID;
 use crate::api::problem::ProblemKind;
 use crate::http::metrics::CloseReason;
@@ -53,8 +56,7 @@ const SEND_BYTES: usize = 4 * PIECE;
 /// Streams that a client has reset before the server took them. Beyond that the connection ends.
 const RESETS: usize = 20;
 
-/// Serves a connection to its end. Returns why the server closed it; none if the client closed it, or if it ended
-/// in order.
+/// Serves a connection to its end. Returns why the server closed it; none if the client closed it, or if the server stops.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     app: impl App,
@@ -62,11 +64,11 @@ pub async fn serve(
     mut ended: watch::Receiver<bool>,
 ) -> Option<CloseReason> {
     let ConnectionContext { slot, timeouts, responses, .. } = context;
-    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone(), places));
-    let frames = Arc::new(WaitingFrames::new(timeouts.memory_of_others().clone()));
+    let socket = Arc::new(SocketState::default());
+    let (head, streams) = (timeouts.limits.head, Streams::new(slot.clone(), places, socket.clone()));
+    let frames = Arc::new(ConnectionMemory::new(timeouts.memory_of_others().clone()));
     let tasks = StreamTasks::new(streams.clone(), timeouts.clone());
     let _tasks_end = EndTasks(tasks.clone());
-    let socket = Arc::new(SocketState::default());
     let stream = TokioIo::new(Http2Socket::new(stream, socket.clone(), frames.clone()));
     let of_bodies = frames.clone();
     let service = service_fn(move |request: Request<Incoming>| {
@@ -76,7 +78,7 @@ pub async fn serve(
     let mut connection = pin!(builder(tasks).serve_connection(stream, service));
     let mut evicted = pin!(slot.evicted());
     let mut next_check = pin!(sleep(head));
-    let mut check_memory = WaitingFrames::check_interval();
+    let mut check_memory = ConnectionMemory::check_interval();
     // Why it accepts no more requests, and its place among the connections that end.
     let mut closing: Option<(CloseReason, Option<SemaphorePermit<'_>>)> = None;
     let (mut is_evicted, mut is_stopping) = (false, false);
@@ -99,12 +101,12 @@ pub async fn serve(
             // the bytes that wait for it.
             why = poll_fn(|cx| {
                 streams.settle(cx, !socket.is_unsent());
-                frames.poll_wanted(cx, &mut check_memory, || streams.is_of_user())
+                frames.poll_end(cx, &mut check_memory, || streams.is_of_user())
             }) => {
                 if why == CloseReason::MadeRoom {
                     return Some(why);
                 }
-                closing = Some((why, None));
+                closing.get_or_insert((why, None));
             }
             _ = ended.wait_for(|ended| *ended), if !is_stopping => is_stopping = true,
             () = &mut next_check => {
@@ -149,15 +151,19 @@ fn why(error: &hyper::Error, socket: &SocketState) -> Option<CloseReason> {
 }
 
 async fn handle(
-    request: Request<ReceivedBody>,
+    mut request: Request<ReceivedBody>,
     mut app: impl App,
     timeouts: Timeouts,
 ) -> Result<Response<SentBody>, Infallible> {
     let stream = stream_task::current();
     let send = |response: Response| response.map(|body| SentBody::new(body, stream.clone()));
     let Some(running) = stream.as_ref().and_then(|stream| stream.running.clone()) else {
+        if !request.headers().contains_key(EXPECT) {
+            drain::drain(Body::new(request.into_body()));
+        }
         return Ok(send(refused()));
     };
+    request.body_mut().accept();
     // As the library does over HTTP/1.1.
     if request.headers().len() > HEAD_FIELDS {
         return Ok(send(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response()));
@@ -194,7 +200,6 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use axum::Router;
-    use axum::body::Body;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
     use tokio::task::JoinHandle;
 

@@ -19,16 +19,16 @@ const WITH_PRIORITY: u8 = 0x20;
 const PRIORITY_BYTES: usize = 5;
 /// Bytes that a client sends before its first frame.
 const PREFACE: usize = 24;
-/// Bytes of the head of a frame.
-pub const HEAD: usize = 9;
+/// Bytes of the header of a frame.
+pub const FRAME_HEADER: usize = 9;
 
-/// What is known of a frame before its content.
+/// The header of a frame, with what comes before its content.
 #[derive(Clone, Copy, Debug)]
-pub struct FrameHead {
+pub struct FrameHeader {
     pub kind: u8,
     flags: u8,
     pub stream: u32,
-    /// Bytes after the head and all that comes before the content.
+    /// Bytes of content and padding.
     rest: usize,
     /// Bytes of padding, after the content.
     padding: usize,
@@ -38,8 +38,8 @@ pub struct FrameHead {
 /// A part of a frame, with all of it that has arrived. A frame without content has one empty piece.
 #[derive(Clone, Copy, Debug)]
 pub struct FramePiece<'a> {
-    pub head: FrameHead,
-    /// Bytes of the frame before this piece, from the begin of its content.
+    pub header: FrameHeader,
+    /// Bytes of the frame before this piece, from the start of its content.
     pub offset: usize,
     bytes: &'a [u8],
 }
@@ -49,13 +49,13 @@ pub struct FramePiece<'a> {
 pub struct FrameScanner {
     /// Bytes before the first frame that have not arrived.
     preface: usize,
-    /// The begin of a head.
-    begun: SmallVec<[u8; HEAD + 1 + PRIORITY_BYTES]>,
-    head: Option<FrameHead>,
+    /// The start of a header.
+    begun: SmallVec<[u8; FRAME_HEADER + 1 + PRIORITY_BYTES]>,
+    head: Option<FrameHeader>,
     offset: usize,
 }
 
-impl FrameHead {
+impl FrameHeader {
     /// None while bytes are missing.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let &[a, b, c, kind, flags, e, f, g, h, ref before @ ..] = bytes else { return None };
@@ -83,8 +83,8 @@ impl FrameHead {
         self.rest.saturating_sub(self.padding)
     }
 
-    /// The library does not look into the content of such a frame.
-    pub fn depends_on_itself(&self) -> bool {
+    /// The library does not decode the content of such a frame (RFC 9113 section 5.3.1).
+    pub fn stream_depends_on_itself(&self) -> bool {
         self.depends_on == Some(self.stream)
     }
 }
@@ -97,17 +97,18 @@ fn stream_id(bytes: [u8; 4]) -> u32 {
 impl<'a> FramePiece<'a> {
     /// What it has of the content.
     pub fn content(&self) -> &'a [u8] {
-        let bytes = self.head.content().saturating_sub(self.offset).min(self.bytes.len());
+        let bytes = self.header.content().saturating_sub(self.offset).min(self.bytes.len());
         self.bytes.get(..bytes).unwrap_or_default()
     }
 
     pub fn is_last(&self) -> bool {
-        self.offset + self.bytes.len() == self.head.rest
+        self.offset + self.bytes.len() == self.header.rest
     }
 
-    /// The address at which the content of the frame begins, if it lies in memory as it was sent. Of the last piece.
+    /// The address at which the content of the frame starts, if it lies in memory as it was sent. Call it on the last piece
+    /// only.
     pub fn content_address(&self) -> usize {
-        (self.bytes.as_ptr_range().end as usize).saturating_sub(self.head.rest)
+        (self.bytes.as_ptr_range().end as usize).saturating_sub(self.header.rest)
     }
 }
 
@@ -130,7 +131,7 @@ impl FrameScanner {
                 continue;
             }
             self.begun.push(*first);
-            self.head = FrameHead::parse(&self.begun);
+            self.head = FrameHeader::parse(&self.begun);
         };
         let missing = head.rest - self.offset;
         if missing > 0 && bytes.is_empty() {
@@ -138,7 +139,7 @@ impl FrameScanner {
         }
         let (here, rest) = bytes.split_at_checked(missing.min(bytes.len()))?;
         *bytes = rest;
-        let piece = FramePiece { head, offset: self.offset, bytes: here };
+        let piece = FramePiece { header: head, offset: self.offset, bytes: here };
         self.offset += here.len();
         if piece.is_last() {
             *self = Self::default();
@@ -146,10 +147,10 @@ impl FrameScanner {
         Some(piece)
     }
 
-    /// Bytes in which at most so many further frames end.
+    /// Bytes in which at most so many frames end, with the one that has begun. At least one.
     pub fn bytes_of(&self, frames: usize) -> usize {
-        let missing = self.head.map_or(0, |head| head.rest - self.offset);
-        self.preface + missing + frames * HEAD
+        let missing = self.head.map_or(FRAME_HEADER, |head| head.rest - self.offset);
+        self.preface + missing + frames.saturating_sub(1) * FRAME_HEADER
     }
 }
 
@@ -187,22 +188,22 @@ pub mod tests {
             (frame(HEADERS, PADDED | WITH_PRIORITY, &[0, 0, 0]), b"", HEADERS),
         ];
         let sent = all.iter().fold(vec![6; PREFACE], |sent, (bytes, ..)| [&sent[..], bytes].concat());
-        for piece in [1, 9, 10, 5000] {
+        for size in [1, 9, 10, 5000] {
             let (mut scanner, mut found) = (FrameScanner::of_client(), Vec::new());
             let mut content = Vec::new();
-            for mut bytes in sent.chunks(piece) {
+            for mut bytes in sent.chunks(size) {
                 while let Some(piece) = scanner.next(&mut bytes) {
                     content.extend_from_slice(piece.content());
                     if piece.is_last() {
-                        found.push((std::mem::take(&mut content), piece.head));
+                        found.push((std::mem::take(&mut content), piece.header));
                     }
                 }
             }
             assert_eq!(found.len(), all.len());
             for (n, ((_, content, kind), (found, head))) in all.iter().zip(&found).enumerate() {
-                assert_eq!((&found[..], head.kind, head.stream), (*content, *kind, 1), "{n} in pieces of {piece}");
+                assert_eq!((&found[..], head.kind, head.stream), (*content, *kind, 1), "{n} in pieces of {size}");
                 assert_eq!(head.ends_stream(), matches!(n, 1 | 4 | 6 | 9), "{n}");
-                assert_eq!(head.depends_on_itself(), n == 8, "{n}");
+                assert_eq!(head.stream_depends_on_itself(), n == 8, "{n}");
             }
         }
     }
@@ -226,10 +227,16 @@ pub mod tests {
     #[test]
     fn no_more_frames_end_in_so_many_bytes() {
         let mut scanner = FrameScanner::of_client();
-        assert_eq!(scanner.bytes_of(3), PREFACE + 3 * HEAD);
+        assert_eq!(scanner.bytes_of(3), PREFACE + 3 * FRAME_HEADER);
         let sent = [vec![6; PREFACE], frame(DATA, 0, &[b'x'; 100])].concat();
-        let mut begun = &sent[..PREFACE + HEAD + 40];
+        let mut begun = &sent[..PREFACE + FRAME_HEADER + 40];
         while scanner.next(&mut begun).is_some() {}
-        assert_eq!(scanner.bytes_of(2), 60 + 2 * HEAD);
+        assert_eq!(scanner.bytes_of(2), 60 + FRAME_HEADER);
+        let rest = [vec![b'x'; 60], frame(DATA, 0, b"").repeat(9)].concat();
+        let (mut bytes, mut ended) = (&rest[..scanner.bytes_of(5)], 0);
+        while let Some(piece) = scanner.next(&mut bytes) {
+            ended += usize::from(piece.is_last());
+        }
+        assert_eq!(ended, 5);
     }
 }

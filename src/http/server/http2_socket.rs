@@ -1,42 +1,23 @@
 //! The bytes of an HTTP/2 connection, after TLS. It notes whether written bytes wait for the socket, and fails a
 //! connection whose client sends too many frames that cost work and carry nothing, or frames for which there is
-//! [no memory](super::waiting_frames).
+//! [no memory](super::connection_memory).
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Instant;
 
+use super::connection_memory::{ConnectionMemory, FrameWait};
 use super::http2_frames::{FramePiece, FrameScanner, PING, PRIORITY, RST_STREAM, SETTINGS};
-use super::waiting_frames::{FrameWait, WaitingFrames};
+use super::socket_state::SocketState;
 
 /// How many control frames a client may send in this time (RFC 9113 section 6).
 const CONTROL_FRAMES: u32 = 1000;
 const PERIOD: Duration = Duration::from_secs(10);
-
-/// What is known of the bytes of a connection.
-#[derive(Default)]
-pub struct SocketState {
-    unsent: AtomicBool,
-    flooded: AtomicBool,
-}
-
-impl SocketState {
-    /// Whether there was a write since the last complete flush.
-    pub fn is_unsent(&self) -> bool {
-        self.unsent.load(Ordering::Relaxed)
-    }
-
-    /// Whether the client has sent too many control frames, or more of others than there was memory for.
-    pub fn is_flooded(&self) -> bool {
-        self.flooded.load(Ordering::Relaxed)
-    }
-}
 
 pub struct Http2Socket<S> {
     /// Its limit is that of the next read.
@@ -45,12 +26,12 @@ pub struct Http2Socket<S> {
     received: FrameScanner,
     sent: FrameScanner,
     control: ControlFrames,
-    waiting: Arc<WaitingFrames>,
+    waiting: Arc<ConnectionMemory>,
     wait: FrameWait,
 }
 
 impl<S: AsyncRead> Http2Socket<S> {
-    pub fn new(stream: S, state: Arc<SocketState>, waiting: Arc<WaitingFrames>) -> Self {
+    pub fn new(stream: S, state: Arc<SocketState>, waiting: Arc<ConnectionMemory>) -> Self {
         Self {
             stream: stream.take(0),
             state,
@@ -65,7 +46,7 @@ impl<S: AsyncRead> Http2Socket<S> {
 
 impl<S> Http2Socket<S> {
     fn flooded(&self, with: &'static str) -> io::Error {
-        self.state.flooded.store(true, Ordering::Relaxed);
+        self.state.set_flooded();
         io::Error::other(with)
     }
 
@@ -90,8 +71,8 @@ impl<S> Http2Socket<S> {
             let mut here = bytes.get(..written.min(bytes.len())).unwrap_or_default();
             written -= here.len();
             while let Some(piece) = self.sent.next(&mut here) {
-                if piece.head.kind == RST_STREAM && piece.is_last() {
-                    self.waiting.reset(piece.head.stream);
+                if piece.header.kind == RST_STREAM && piece.is_last() {
+                    self.waiting.reset(piece.header.stream);
                 }
             }
         }
@@ -112,15 +93,17 @@ impl ControlFrames {
     }
 
     fn count(&mut self, piece: &FramePiece<'_>) {
-        let is_control = matches!(piece.head.kind, PRIORITY | RST_STREAM | SETTINGS | PING);
+        let is_control = matches!(piece.header.kind, PRIORITY | RST_STREAM | SETTINGS | PING);
         self.many += u32::from(is_control && piece.is_last());
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Http2Socket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { waiting, wait, .. } = &mut *self;
-        let Ok(free) = ready!(waiting.poll_room(cx, wait)) else {
+        let Self { waiting, wait, state, .. } = &mut *self;
+        let room = waiting.poll_room(cx, wait);
+        state.set_paused(room.is_pending());
+        let Ok(free) = ready!(room) else {
             return Poll::Ready(Err(self.flooded("no memory for frames that wait")));
         };
         let most = self.received.bytes_of(free);
@@ -136,7 +119,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Http2Socket<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.state.unsent.store(true, Ordering::Relaxed);
+        self.state.set_unsent(true);
         let written = ready!(Pin::new(self.stream.get_mut()).poll_write(cx, buf))?;
         self.note_sent([buf], written);
         Poll::Ready(Ok(written))
@@ -145,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(self.stream.get_mut()).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.state.unsent.store(false, Ordering::Relaxed);
+            self.state.set_unsent(false);
         }
         flushed
     }
@@ -159,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.state.unsent.store(true, Ordering::Relaxed);
+        self.state.set_unsent(true);
         let written = ready!(Pin::new(self.stream.get_mut()).poll_write_vectored(cx, bufs))?;
         self.note_sent(bufs.iter().map(|buf| &**buf), written);
         Poll::Ready(Ok(written))
@@ -187,7 +170,7 @@ mod tests {
         client.write_all(sent).await.unwrap();
         drop(client);
         let state = Arc::new(SocketState::default());
-        let waiting = Arc::new(WaitingFrames::new(Budget::unlimited()));
+        let waiting = Arc::new(ConnectionMemory::new(Budget::unlimited()));
         let (mut socket, mut buffer) = (Http2Socket::new(server, state.clone(), waiting), vec![0; piece]);
         while socket.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {}
         state.is_flooded()
@@ -206,8 +189,8 @@ mod tests {
     #[tokio::test]
     async fn resets_are_found_in_what_is_written() {
         let sent = [frame(HEADERS, 0, b"head"), frame(RST_STREAM, 0, &[0; 4]), frame(DATA, 1, &[3; 40])].concat();
-        for (first, written) in [(5, 13), (13, 13), (20, 26), (26, 26)] {
-            let waiting = Arc::new(WaitingFrames::new(Budget::unlimited()));
+        for (first, written) in [(5, 13), (13, 13), (20, 25), (20, 26), (26, 26)] {
+            let waiting = Arc::new(ConnectionMemory::new(Budget::unlimited()));
             let received = frame(DATA, 0, b"body");
             let pieces = |mut bytes| FrameScanner::default().next(&mut bytes).into_iter();
             waiting.received(&received, received.len(), pieces(&received[..])).unwrap();

@@ -6,8 +6,9 @@
 //! - [`connection`]: a connection of HTTP/1.1, from its first byte to its last; [`framed_stream`]: its bytes; [`framing`]:
 //!   requests whose end two programs may see differently
 //! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
-//!   responses; [`received_body`]: the bodies of requests; [`http2_socket`]: its bytes; [`http2_frames`]: the frames in them
-//! - [`waiting_frames`]: what a connection of HTTP/2 keeps beside content, and the memory for it; [`read_buffers`]: the
+//!   responses; [`received_body`]: the bodies of requests; [`http2_socket`]: its bytes; [`socket_state`]: what is known
+//!   of them; [`http2_frames`]: the frames in them
+//! - [`connection_memory`]: what a connection of HTTP/2 keeps beside content, and the memory for it; [`read_buffers`]: the
 //!   memory that it is read into; [`hpack_table`]: its table of header fields
 //! - [`peer`]: the address that a request comes from
 //! - [`slow_client`]: which clients are too slow; [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
@@ -17,6 +18,7 @@ mod accept;
 pub(super) mod body_timeout;
 mod connection;
 mod connection_limit;
+mod connection_memory;
 pub(super) mod drain;
 mod final_response;
 mod framed_stream;
@@ -32,10 +34,10 @@ mod places;
 mod read_buffers;
 mod received_body;
 mod slow_client;
+mod socket_state;
 mod stream_task;
 mod streams;
 pub(super) mod tls;
-mod waiting_frames;
 mod write_timeout;
 
 use std::io;

@@ -2,10 +2,11 @@
 //!
 //! The library reads into a buffer of some 8 KiB, or of one long frame. What it keeps of a frame, the content of DATA or a
 //! field of a head, is a slice of that buffer and keeps all of it, whatever else was there. The library tells nothing of its
-//! buffers, but a buffer is known by its addresses: bytes are read into it from its begin to its end, and a handler that
+//! buffers, but a buffer is known by its addresses: bytes are read into it from its start to its end, and a handler that
 //! takes a frame gets the slice itself.
 //!
-//! Exact but for what lies before the first byte that was read into a buffer: the begin of a frame that was moved there.
+//! The count misses only what lies before the first byte that was read into a buffer: the start of a frame that was moved
+//! there.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub struct ReadBuffers {
     kept: BTreeMap<usize, KeptBuffer>,
     /// By the address of their content.
     frames: BTreeMap<usize, WaitingFrame>,
-    /// The begin and the end of the buffer of the last read.
+    /// The start and the end of the buffer of the last read.
     current: (usize, usize),
     /// The address after the last byte that was read.
     next: usize,
@@ -46,16 +47,18 @@ impl KeptBuffer {
 impl ReadBuffers {
     /// So many bytes were read to this address, where there was room for `room` bytes.
     pub fn read(&mut self, address: usize, bytes: usize, room: usize) {
-        // Another buffer may begin where one ends.
-        if address != self.next || address >= self.current.1 {
-            self.current = (address, address.saturating_add(room));
+        // Another buffer may start where one ends, and one that nothing keeps may grow.
+        let end = address.saturating_add(room);
+        if (address, end) != (self.next, self.current.1) {
+            self.current = (address, end);
             // Nothing is kept there: the memory is used again.
             self.forget(address, self.current.1);
         }
         self.next = address.saturating_add(bytes);
     }
 
-    /// A frame has arrived whose content is at this address, after a byte that does not belong to it. It waits.
+    /// A frame has arrived whose content is at this address: the byte before is of its header, or tells of its padding. It
+    /// waits.
     pub fn add(&mut self, address: usize, stream: u32, content: usize) {
         let buffer = self.keep(address);
         buffer.frames += 1;
@@ -68,9 +71,9 @@ impl ReadBuffers {
         self.keep(address).in_table = true;
     }
 
-    /// A handler has got the frame whose content is at this address.
-    pub fn take(&mut self, address: usize) {
-        let Some(frame) = self.frames.remove(&address) else { return };
+    /// A handler has got the frame whose content is at this address. Returns its stream.
+    pub fn take(&mut self, address: usize) -> Option<u32> {
+        let frame = self.frames.remove(&address)?;
         let found = self.kept.range_mut(address..).next().filter(|(_, buffer)| buffer.begin < address);
         if let Some((end, buffer)) = found {
             buffer.frames = buffer.frames.saturating_sub(1);
@@ -80,13 +83,16 @@ impl ReadBuffers {
                 self.kept.remove(&end);
             }
         }
+        Some(frame.stream)
     }
 
     /// The library has dropped the frames of this stream.
     pub fn take_stream(&mut self, stream: u32) {
         let of_stream = self.frames.iter().filter(|(_, frame)| frame.stream == stream);
         let addresses: Vec<_> = of_stream.map(|(address, _)| *address).collect();
-        addresses.into_iter().for_each(|address| self.take(address));
+        for address in addresses {
+            self.take(address);
+        }
     }
 
     /// No frame waits.
@@ -123,8 +129,8 @@ impl ReadBuffers {
 
     /// The buffer of the last read, which has this address.
     fn keep(&mut self, address: usize) -> &mut KeptBuffer {
-        // IMPORTANT: content may be empty, and its address then be the end of its buffer, or the begin of the next one. The
-        // byte before it is in its own: the end of the frame's head at least.
+        // IMPORTANT: content may be empty, and its address then be the end of its buffer, or the start of the next one. The
+        // byte before it is in its own: the end of the frame's header at least.
         let before = address.saturating_sub(1);
         let (begin, end) = self.current;
         if before < begin {
@@ -182,11 +188,22 @@ mod tests {
         assert_eq!((buffers.waiting(), buffers.beside_frames(), buffers.kept.len()), (0, 0, 0));
     }
 
+    /// The library grows a buffer in place, if nothing keeps it.
+    #[test]
+    fn a_buffer_that_grows_is_another_one() {
+        let mut buffers = ReadBuffers::default();
+        buffers.read(10_000, 100, BUFFER);
+        buffers.read(10_100, 2 * BUFFER - 200, 2 * BUFFER - 100);
+        buffers.add(10_009 + BUFFER, 1, 50);
+        buffers.take(10_009 + BUFFER);
+        assert_eq!((buffers.waiting(), buffers.kept.len()), (0, 0));
+    }
+
     #[test]
     fn content_that_fills_its_buffer_keeps_nothing_beside_it() {
         let mut buffers = with_frames(10_000, BUFFER - 9, [10_009]);
         assert_eq!(buffers.beside_frames(), 9);
-        // The begin of a long frame was moved: it lies before what was read.
+        // The start of a long frame was moved: it lies before what was read.
         buffers.read(60_000, 1000, 12_000);
         buffers.add(55_000, 3, 6000);
         assert_eq!(buffers.beside_frames(), 9 + (12_000 + 5001 - 6000));

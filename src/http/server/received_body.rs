@@ -1,4 +1,5 @@
-//! The body of a request over HTTP/2, as the library has it.
+//! The body of a request over HTTP/2. It tells the [memory of its connection](super::connection_memory) which frames its
+//! handler has taken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,18 +9,29 @@ use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::waiting_frames::WaitingFrames;
+use super::connection_memory::ConnectionMemory;
 
 /// The body of a request. It tells which frames its handler has taken.
 pub struct ReceivedBody<B: Body<Data = Bytes> + Unpin = Incoming> {
     body: B,
-    frames: Arc<WaitingFrames>,
+    /// Known once a frame of it was taken.
+    stream: Option<u32>,
+    is_accepted: bool,
+    frames: Arc<ConnectionMemory>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> ReceivedBody<B> {
-    pub fn new(body: B, frames: Arc<WaitingFrames>) -> Self {
+    pub fn new(body: B, frames: Arc<ConnectionMemory>) -> Self {
         frames.begin_body();
-        Self { body, frames }
+        Self { body, stream: None, is_accepted: false, frames }
+    }
+
+    /// Its request has a place, or needs none.
+    pub fn accept(&mut self) {
+        if !self.is_accepted {
+            self.is_accepted = true;
+            self.frames.accept_body();
+        }
     }
 }
 
@@ -32,7 +44,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReceivedBody<B> {
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(content) = frame.data_ref()
         {
-            self.frames.take(content);
+            let stream = self.frames.take(content);
+            self.stream = self.stream.or(stream);
         }
         polled
     }
@@ -47,16 +60,17 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReceivedBody<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Drop for ReceivedBody<B> {
-    /// Takes what has arrived: it does not wait any more. What arrives later is known by the reset of its stream.
+    /// Takes what has arrived: it does not wait any more. The library keeps nothing of what arrives later.
     fn drop(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
-        // The library keeps no more of a connection.
+        // More frames than the windows of a connection have room for, of at least 256 bytes; of shorter ones the library ends
+        // the connection before so many wait.
         for _ in 0..1 << 14 {
             if !matches!(Pin::new(&mut *self).poll_frame(&mut cx), Poll::Ready(Some(Ok(_)))) {
                 break;
             }
         }
-        self.frames.end_body();
+        self.frames.end_body(self.stream, self.is_accepted);
     }
 }
 
@@ -82,19 +96,27 @@ mod tests {
         }
     }
 
-    /// So many frames of a byte arrive for a body, and an empty one that ends it.
-    fn body(many: usize, frames: &Arc<WaitingFrames>) -> ReceivedBody<Arrived> {
-        let sent = Bytes::from([frame(DATA, 0, b"x").repeat(many), frame(DATA, 1, b"")].concat());
+    /// So many frames of a byte arrive for a stream, and an empty one that ends it.
+    fn arrive(stream: u8, many: usize, frames: &ConnectionMemory) -> Bytes {
+        let mut sent = [frame(DATA, 0, b"x").repeat(many), frame(DATA, 1, b"")].concat();
+        (0..=many).for_each(|n| sent[n * 10 + 8] = stream);
+        let sent = Bytes::from(sent);
         let (mut scanner, mut bytes) = (FrameScanner::default(), &sent[..]);
         frames.received(&sent, sent.len(), std::iter::from_fn(|| scanner.next(&mut bytes))).unwrap();
+        sent
+    }
+
+    /// A body with these frames.
+    fn body(stream: u8, many: usize, frames: &Arc<ConnectionMemory>) -> ReceivedBody<Arrived> {
+        let sent = arrive(stream, many, frames);
         let content = (0..many).map(|n| sent.slice(n * 10 + 9..n * 10 + 10));
         ReceivedBody::new(Arrived(content.chain([sent.slice(sent.len()..)]).collect()), frames.clone())
     }
 
     #[test]
     fn frames_wait_until_they_are_taken_or_their_body_is_dropped() {
-        let frames = Arc::new(WaitingFrames::new(Budget::unlimited()));
-        let (mut read, dropped) = (body(5, &frames), body(7, &frames));
+        let frames = Arc::new(ConnectionMemory::new(Budget::unlimited()));
+        let (mut read, dropped) = (body(1, 5, &frames), body(3, 7, &frames));
         let mut cx = Context::from_waker(Waker::noop());
         for left in (8..14).rev() {
             assert!(Pin::new(&mut read).poll_frame(&mut cx).is_ready());
@@ -103,11 +125,15 @@ mod tests {
         assert!(Pin::new(&mut read).poll_frame(&mut cx).is_pending());
         drop(dropped);
         assert_eq!(frames.waiting(), 0);
-        // Of a request whose body is not known yet.
-        let late = body(3, &frames);
+        // The library drops what arrives for a body that was dropped.
+        let _late = arrive(3, 4, &frames);
+        assert_eq!(frames.waiting(), 0);
+        // It takes no frame, and its stream has another number than is known: it counts until the last body.
+        let unknown = ReceivedBody::new(Arrived(VecDeque::new()), frames.clone());
+        let _frames = arrive(5, 2, &frames);
+        drop(unknown);
+        assert_eq!(frames.waiting(), 3);
         drop(read);
-        assert_eq!(frames.waiting(), 4);
-        drop(late);
         assert_eq!(frames.waiting(), 0);
     }
 }

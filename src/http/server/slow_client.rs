@@ -153,6 +153,11 @@ impl StallTimer {
         self.since.elapsed()
     }
 
+    /// The stall so far was not the client's.
+    pub fn forget(&mut self) {
+        self.since = Instant::now();
+    }
+
     /// Ready when the stall has lasted too long.
     pub fn poll_end(&mut self, cx: &mut Context<'_>, do_others_wait: impl Fn() -> bool) -> Poll<()> {
         while !ready!(self.poll_check(cx, &do_others_wait)) {}

@@ -12,11 +12,13 @@ use tokio::time::Instant;
 
 use super::connection_limit::{ConnectionSlot, LinkRequest};
 use super::places::{ConnectionPlaces, Place, UserRequest};
+use super::socket_state::SocketState;
 
 /// The streams of a connection that have a request under way.
 pub struct Streams {
     slot: Arc<ConnectionSlot>,
     places: Arc<ConnectionPlaces>,
+    socket: Arc<SocketState>,
     table: Mutex<StreamTable>,
 }
 
@@ -56,10 +58,10 @@ pub struct RunningStream {
 }
 
 impl Streams {
-    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>) -> Arc<Self> {
+    pub fn new(slot: Arc<ConnectionSlot>, places: Arc<ConnectionPlaces>, socket: Arc<SocketState>) -> Arc<Self> {
         let rest = Rest::Sent(Instant::now());
         let table = StreamTable { next: 0, running: HashMap::new(), rest, connection: None };
-        Arc::new(Self { slot, places, table: Mutex::new(table) })
+        Arc::new(Self { slot, places, socket, table: Mutex::new(table) })
     }
 
     /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
@@ -153,6 +155,11 @@ impl RunningStream {
         self.place().as_ref().and_then(Place::wanted_for)
     }
 
+    /// Whether the server does not read what the client sends.
+    pub fn is_paused(&self) -> bool {
+        self.streams.socket.is_paused()
+    }
+
     /// Counts it as by the link of a share.
     pub fn link_request(&self) -> LinkRequest {
         LinkRequest::new(self.streams.slot.clone())
@@ -208,7 +215,7 @@ mod tests {
         let slots = ConnectionLimit::new(1, 1);
         let slot = Arc::new(slots.acquire(HERE).unwrap());
         let places = Places::new(18, 9, &ConnectionMetrics::default()).for_connection(None);
-        (slots, Streams::new(slot, places))
+        (slots, Streams::new(slot, places, Arc::default()))
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {

@@ -77,7 +77,10 @@ fn an_import_without_its_server_ends_and_a_repeat_completes_it() {
     server.kill();
     let run = end(importing);
     assert_eq!(run.code, Some(1), "{run:#?}");
-    assert!(run.last().ends_with("; given up, since one after the other fails: run it again to go on"), "{run:#?}");
+    assert!(
+        run.last().ends_with("; given up, since one after the other fails: mend the cause, then run it again to go on"),
+        "{run:#?}"
+    );
     let failed = run.named("failed");
     assert!(!failed.is_empty() && failed.len() < 100 && failed.iter().all(|line| line.contains("http://")), "{run:#?}");
     let server = Server::start_on(&data, &[]);

@@ -135,9 +135,41 @@ async fn bodies_in_frames_of_any_size_are_stored_beside_each_other() {
             stream.send_data("".into(), true).unwrap();
             responses.push(answer(response));
         }
-        for stored in join_all(responses).await {
+        for (n, stored) in join_all(responses).await.into_iter().enumerate() {
             assert_eq!(stored.unwrap().status, 201, "{size}");
+            let body = client.get(&format!("/v1/fs/{size}-{n}")).await.body;
+            assert!(body.len() == size * 200 && body.iter().all(|byte| usize::from(*byte) == n), "{size}: {n}");
         }
+    }
+}
+
+/// Bodies whose handlers wait for memory do not keep the socket from being read for one whose handler has some.
+#[tokio::test]
+async fn bodies_that_wait_for_memory_hold_up_no_other() {
+    let server = serve_with(Limits::default()).await;
+    let mut client = connect(&server).await;
+    let (stored, mut first) = client.begin(request("PUT", "/v1/fs/first", &[]), false).await;
+    first.send_data(vec![1; 300_000].into(), false).unwrap();
+    // It has its own memory by then.
+    sleep(Duration::from_secs(1)).await;
+    let all = take_all(&server);
+    let mut waiting = Vec::new();
+    for n in 0..8 {
+        let (response, mut body) = client.begin(request("PUT", &format!("/v1/fs/{n}"), &[]), false).await;
+        for _ in 0..80 {
+            body.send_data(vec![n; 4_100].into(), false).unwrap();
+        }
+        body.send_data("".into(), true).unwrap();
+        waiting.push(answer(response));
+    }
+    sleep(Duration::from_secs(1)).await;
+    first.send_data(vec![1; 500_000].into(), true).unwrap();
+    // Sooner than the others give up.
+    let stored = timeout(Duration::from_secs(6), answer(stored)).await.expect("its body is read");
+    assert_eq!(stored.unwrap().status, 201);
+    drop(all);
+    for stored in join_all(waiting).await {
+        assert_eq!(stored.unwrap().status, 201);
     }
 }
 
@@ -160,6 +192,9 @@ async fn an_upload_beside_refused_ones_goes_on_without_memory() {
         client.send(&[frame(HEADERS, 4, stream, &head), bodies.clone()].concat()).await;
         assert!(client.is_answered(stream, LONG).await, "{n}");
         client.send(&bodies).await;
+        if n % 2 == 0 {
+            client.send(&frame(DATA, 1, stream, b"end")).await;
+        }
     }
     client.send(&frame(DATA, 1, 1, b"end")).await;
     drop(all);

@@ -5,8 +5,8 @@
 //! keeps the [buffer](super::read_buffers) that it was read into. So a connection takes memory of the
 //! [budget](crate::budget) when both are more than a step. While there is none, its socket is not read.
 //!
-//! The [table of header fields](super::hpack_table) has a step of its own: nothing that the socket is not read for makes it
-//! smaller. While there is no memory for it, the connection ends in order.
+//! The [table of header fields](super::hpack_table) has half a step of its own, and permits of its own: a pause of the socket
+//! does not make it smaller. While there is no memory for it, the connection ends in order.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,14 +27,18 @@ const SLOT: usize = 256;
 /// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB, as
 /// clients send them, the windows of 64 bodies need slots of so many bytes.
 const STEP: usize = 64 << 10;
-/// Permits for frames of a connection. The library ends one for which more than 8,000 frames of one byte wait.
+/// What each body beside another one may make it keep without a permit: its request has a place. Otherwise bodies whose
+/// handlers wait would keep the socket from being read for the others.
+const BODY: usize = 2 * STEP;
+/// Permits for frames of a connection: slots for 6,400 frames, fewer than those for which the library ends it (some 8,000 of
+/// one byte).
 const PERMITS: usize = 24;
-/// What the table of header fields has without a permit.
-const TABLE: usize = STEP / 2;
-/// For so much more than it has memory for, heads are taken while its connection ends in order.
-const TABLE_BEYOND: usize = 2 * STEP;
-/// Streams that are known to be reset: frames may still arrive for them.
-const RESETS: usize = 1024;
+/// What the table of header fields may keep without a permit.
+const HEADER_TABLE: usize = STEP / 2;
+/// How much more it may grow while its connection ends in order.
+const HEADER_TABLE_BEYOND: usize = 2 * STEP;
+/// Streams that are known to have ended: frames may still arrive for them.
+const ENDED_STREAMS: usize = 1024;
 /// A socket waits so long for handlers before it takes memory, and before it tries again.
 const RETRY: Duration = Duration::from_millis(100);
 /// How often a connection with memory looks whether others wait for it.
@@ -43,33 +47,34 @@ const CHECK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// What is kept of a connection.
-pub struct WaitingFrames {
+pub struct ConnectionMemory {
     memory: Budget,
-    table: Mutex<FrameTable>,
+    kept: Mutex<KeptState>,
 }
 
 #[derive(Default)]
-struct FrameTable {
+struct KeptState {
     buffers: ReadBuffers,
     /// As many frames have waited at once.
     slots: usize,
-    /// The latest streams that the server has reset.
-    reset: BTreeSet<u32>,
-    /// Bodies that are not dropped.
+    /// The latest streams of which the library keeps no frame any more.
+    ended: BTreeSet<u32>,
+    /// Bodies that are not dropped, and how many of them are of requests that were not refused for want of a place.
     bodies: usize,
+    accepted: usize,
     /// One for each [`STEP`] of slots and buffers after the first.
     permits: Vec<Permit>,
-    /// Wakes what reads the socket. While there is one, the socket is not read before half of what is kept is free.
+    /// Set while the socket is paused: it is read again once half of what is kept is free.
     reader: Option<Waker>,
     heads: HpackTable,
-    /// One for each [`STEP`] of the table of header fields after [`TABLE`].
-    table_permits: Vec<Permit>,
-    table_end: TableEnd,
+    /// One for each [`STEP`] of the table of header fields after [`HEADER_TABLE`].
+    header_permits: Vec<Permit>,
+    header_end: HeaderTableEnd,
 }
 
 /// Whether the connection ends because of its table of header fields.
 #[derive(Default, PartialEq)]
-enum TableEnd {
+enum HeaderTableEnd {
     #[default]
     No,
     Wanted,
@@ -91,10 +96,10 @@ fn interval_from_now(period: Duration) -> Interval {
     interval
 }
 
-impl WaitingFrames {
+impl ConnectionMemory {
     /// `memory`: for more than a step.
     pub fn new(memory: Budget) -> Self {
-        Self { memory, table: Mutex::default() }
+        Self { memory, kept: Mutex::default() }
     }
 
     /// These bytes were read to where there was room for `room` bytes, with the pieces of frames that are in them.
@@ -104,10 +109,10 @@ impl WaitingFrames {
         room: usize,
         pieces: impl Iterator<Item = FramePiece<'a>>,
     ) -> Result<(), NoMemory> {
-        let mut table = self.lock();
-        table.buffers.read(bytes.as_ptr() as usize, bytes.len(), room);
-        pieces.for_each(|piece| table.add(&piece));
-        table.take_for_heads(&self.memory)
+        let mut kept = self.lock();
+        kept.buffers.read(bytes.as_ptr() as usize, bytes.len(), room);
+        pieces.for_each(|piece| kept.add(&piece));
+        kept.take_for_heads(&self.memory)
     }
 
     /// A body has begun whose frames may wait.
@@ -115,73 +120,82 @@ impl WaitingFrames {
         self.lock().bodies += 1;
     }
 
-    /// Its handler has got this content, which is as it was read.
-    pub fn take(&self, content: &[u8]) {
-        let mut table = self.lock();
-        table.buffers.take(content.as_ptr() as usize);
-        table.taken();
+    /// Its request has a place, or needs none.
+    pub fn accept_body(&self) {
+        let mut kept = self.lock();
+        kept.accepted += 1;
+        kept.taken();
     }
 
-    /// A body is dropped, and what has arrived of it is taken.
-    pub fn end_body(&self) {
-        let mut table = self.lock();
-        table.bodies -= 1;
-        if table.bodies == 0 {
-            // What is left is, at most, of a request that has no body yet.
-            table.buffers.take_all();
-            table.taken();
+    /// Its handler has got this content, which is as it was read. Returns its stream.
+    pub fn take(&self, content: &[u8]) -> Option<u32> {
+        let mut kept = self.lock();
+        let stream = kept.buffers.take(content.as_ptr() as usize);
+        kept.taken();
+        stream
+    }
+
+    /// A body is dropped, and what has arrived of it is taken. `stream`: if a frame of it has arrived.
+    pub fn end_body(&self, stream: Option<u32>, is_accepted: bool) {
+        let mut kept = self.lock();
+        kept.bodies -= 1;
+        kept.accepted -= usize::from(is_accepted);
+        if let Some(stream) = stream {
+            kept.end_stream(stream);
         }
+        if kept.bodies == 0 {
+            // Of a body without a frame, whose end comes after its response, nothing else tells. This also forgets frames of
+            // a request that is not accepted yet: what was read at once.
+            kept.buffers.take_all();
+        }
+        kept.taken();
     }
 
     /// The server has reset this stream: the library drops its frames.
     pub fn reset(&self, stream: u32) {
-        let mut table = self.lock();
-        table.reset.insert(stream);
-        if table.reset.len() > RESETS {
-            // Later streams have larger numbers.
-            table.reset.pop_first();
-        }
-        table.buffers.take_stream(stream);
-        table.taken();
+        let mut kept = self.lock();
+        kept.end_stream(stream);
+        kept.taken();
     }
 
-    /// The timer of [`poll_wanted`](Self::poll_wanted).
+    /// The timer of [`poll_end`](Self::poll_end).
     pub fn check_interval() -> Interval {
         interval_from_now(CHECK)
     }
 
     /// Ready when the connection should end: at once when others have waited for memory that it has ([`CloseReason::MadeRoom`]),
-    /// in order when its table of header fields has none ([`CloseReason::FullTable`]). Users are only asked for what their
-    /// table has: it becomes free without a loss.
-    pub fn poll_wanted(
+    /// in order when there is none for its table of header fields ([`CloseReason::FullTable`]). A connection of a user
+    /// only ends in order, for what its table has: nothing is lost.
+    pub fn poll_end(
         &self,
         cx: &mut Context<'_>,
         check: &mut Interval,
         is_of_user: impl Fn() -> bool,
     ) -> Poll<CloseReason> {
         loop {
-            if let Some(why) = self.wanted(&is_of_user) {
+            if let Some(why) = self.end(&is_of_user) {
                 return Poll::Ready(why);
             }
-            if self.lock().has_no_permit() {
+            if !self.lock().has_permit() {
                 return Poll::Pending;
             }
             ready!(check.poll_tick(cx));
         }
     }
 
-    fn wanted(&self, is_of_user: &impl Fn() -> bool) -> Option<CloseReason> {
-        let mut table = self.lock();
+    fn end(&self, is_of_user: &impl Fn() -> bool) -> Option<CloseReason> {
+        let mut kept = self.lock();
         let is_short = || self.memory.is_short() && self.memory.waited() >= SHORT_STALL;
-        if !table.has_no_permit() && is_short() {
+        if kept.has_permit() && is_short() {
             if !is_of_user() {
                 return Some(CloseReason::MadeRoom);
             }
-            let has_memory = !table.table_permits.is_empty();
-            table.end_for_table(has_memory);
+            if !kept.header_permits.is_empty() {
+                kept.end_for_header_table();
+            }
         }
-        (table.table_end == TableEnd::Wanted).then(|| {
-            table.table_end = TableEnd::Begun;
+        (kept.header_end == HeaderTableEnd::Wanted).then(|| {
+            kept.header_end = HeaderTableEnd::Begun;
             CloseReason::FullTable
         })
     }
@@ -204,21 +218,21 @@ impl WaitingFrames {
     }
 
     fn free(&self, cx: &Context<'_>) -> Option<usize> {
-        let mut table = self.lock();
-        let free = table.free();
-        table.reader = if free == 0 { Some(cx.waker().clone()) } else { None };
+        let mut kept = self.lock();
+        let free = kept.free();
+        kept.reader = if free == 0 { Some(cx.waker().clone()) } else { None };
         Some(free).filter(|free| *free > 0)
     }
 
     /// Takes a permit for more frames, if there is memory.
     fn take_memory(&self) {
-        let mut table = self.lock();
-        if table.free() == 0
-            && table.permits.len() < PERMITS
+        let mut kept = self.lock();
+        if kept.free() == 0
+            && kept.permits.len() < PERMITS
             && let Some(permit) = self.memory.try_take(STEP)
         {
-            table.permits.push(permit);
-            table.reader = None;
+            kept.permits.push(permit);
+            kept.reader = None;
         }
     }
 
@@ -228,19 +242,19 @@ impl WaitingFrames {
         self.lock().buffers.waiting()
     }
 
-    fn lock(&self) -> MutexGuard<'_, FrameTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, KeptState> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl FrameTable {
+impl KeptState {
     fn add(&mut self, piece: &FramePiece<'_>) {
-        let head = &piece.head;
-        match head.kind {
+        let header = &piece.header;
+        match header.kind {
             // The library keeps no empty frame but the last one of a body, and none of a stream that it has reset.
-            DATA if piece.is_last() && (head.content() > 0 || head.ends_stream()) => {
-                if !self.reset.contains(&head.stream) {
-                    self.buffers.add(piece.content_address(), head.stream, head.content());
+            DATA if piece.is_last() && (header.content() > 0 || header.ends_stream()) => {
+                if !self.ended.contains(&header.stream) {
+                    self.buffers.add(piece.content_address(), header.stream, header.content());
                     self.slots = self.slots.max(self.buffers.waiting());
                 }
             }
@@ -248,7 +262,7 @@ impl FrameTable {
                 self.heads.scan(piece);
                 if self.heads.is_empty() {
                     self.buffers.empty_table();
-                    self.table_permits.clear();
+                    self.header_permits.clear();
                 } else if piece.is_last() {
                     self.buffers.add_to_table(piece.content_address());
                 }
@@ -262,31 +276,43 @@ impl FrameTable {
         if self.heads.is_empty() {
             return Ok(());
         }
-        let kept = self.buffers.in_table() + self.heads.decoded_bytes();
-        let allowed = |table: &Self| TABLE + STEP * table.table_permits.len();
-        while kept > allowed(self) {
+        let bytes = self.buffers.in_table() + self.heads.decoded_bytes();
+        loop {
+            let allowed = HEADER_TABLE + STEP * self.header_permits.len();
+            if bytes <= allowed {
+                return Ok(());
+            }
             let Some(permit) = memory.try_take(STEP) else {
-                self.end_for_table(true);
-                return if kept > allowed(self) + TABLE_BEYOND { Err(NoMemory) } else { Ok(()) };
+                self.end_for_header_table();
+                return if bytes > allowed + HEADER_TABLE_BEYOND { Err(NoMemory) } else { Ok(()) };
             };
-            self.table_permits.push(permit);
-        }
-        Ok(())
-    }
-
-    fn end_for_table(&mut self, is_wanted: bool) {
-        if is_wanted && self.table_end == TableEnd::No {
-            self.table_end = TableEnd::Wanted;
+            self.header_permits.push(permit);
         }
     }
 
-    fn has_no_permit(&self) -> bool {
-        self.permits.is_empty() && self.table_permits.is_empty()
+    fn end_for_header_table(&mut self) {
+        if self.header_end == HeaderTableEnd::No {
+            self.header_end = HeaderTableEnd::Wanted;
+        }
+    }
+
+    /// The library keeps no frame of this stream any more, whatever arrives.
+    fn end_stream(&mut self, stream: u32) {
+        self.ended.insert(stream);
+        if self.ended.len() > ENDED_STREAMS {
+            // Later streams have larger numbers.
+            self.ended.pop_first();
+        }
+        self.buffers.take_stream(stream);
+    }
+
+    fn has_permit(&self) -> bool {
+        !(self.permits.is_empty() && self.header_permits.is_empty())
     }
 
     /// For how many more frames there is memory.
     fn free(&self) -> usize {
-        let allowed = STEP * (1 + self.permits.len());
+        let allowed = STEP * (1 + self.permits.len()) + BODY * self.accepted.saturating_sub(1);
         let (of_slots, beside) = (self.slots * SLOT, self.buffers.beside_frames());
         if of_slots + beside > allowed {
             return 0;
@@ -299,8 +325,8 @@ impl FrameTable {
     /// Call it when frames were taken.
     fn taken(&mut self) {
         if !self.permits.is_empty() {
-            let kept = self.slots * SLOT + self.buffers.beside_frames();
-            self.permits.truncate(kept / STEP);
+            let bytes = self.slots * SLOT + self.buffers.beside_frames();
+            self.permits.truncate(bytes / STEP);
         }
         if self.reader.is_some()
             && self.free() > 0
@@ -326,12 +352,12 @@ mod tests {
 
     const BUFFER: usize = 8192;
 
-    async fn room(frames: &WaitingFrames, wait: &mut FrameWait) -> Result<usize, NoMemory> {
+    async fn room(frames: &ConnectionMemory, wait: &mut FrameWait) -> Result<usize, NoMemory> {
         poll_fn(|cx| frames.poll_room(cx, wait)).await
     }
 
     /// A frame arrives in a buffer of this size, after other bytes.
-    fn arrive(frames: &WaitingFrames, frame: &[u8], buffer: usize) -> Result<Vec<u8>, NoMemory> {
+    fn arrive(frames: &ConnectionMemory, frame: &[u8], buffer: usize) -> Result<Vec<u8>, NoMemory> {
         let all = [&vec![0; buffer - frame.len()], frame].concat();
         let mut last = &all[buffer - frame.len()..];
         let pieces = FrameScanner::default().next(&mut last).into_iter();
@@ -339,7 +365,7 @@ mod tests {
     }
 
     /// One frame of a byte in each buffer of this size, as many as there is room for. They wait as long as this is kept.
-    async fn fill(frames: &WaitingFrames, wait: &mut FrameWait, buffer: usize) -> Vec<Vec<u8>> {
+    async fn fill(frames: &ConnectionMemory, wait: &mut FrameWait, buffer: usize) -> Vec<Vec<u8>> {
         let mut waiting = Vec::new();
         while let Ok(free) = room(frames, wait).now_or_never().unwrap_or(Err(NoMemory)) {
             assert!(free > 0);
@@ -348,8 +374,10 @@ mod tests {
         waiting
     }
 
-    fn take(frames: &WaitingFrames, waiting: &mut Vec<Vec<u8>>, many: usize) {
-        waiting.drain(..many).for_each(|buffer| frames.take(buffer.last_chunk::<1>().unwrap()));
+    fn take(frames: &ConnectionMemory, waiting: &mut Vec<Vec<u8>>, many: usize) {
+        for buffer in waiting.drain(..many) {
+            assert_eq!(frames.take(buffer.last_chunk::<1>().unwrap()), Some(1));
+        }
     }
 
     /// A budget in which nothing is free.
@@ -359,12 +387,28 @@ mod tests {
         (memory.clone(), all.into_iter().flatten().collect())
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn further_bodies_may_keep_more() {
+        let (memory, _all) = full();
+        let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
+        frames.accept_body();
+        let first = fill(&frames, &mut wait, BUFFER).await;
+        assert!(room(&frames, &mut wait).now_or_never().is_none());
+        for _ in 0..2 {
+            frames.begin_body();
+        }
+        assert!(room(&frames, &mut wait).now_or_never().is_none(), "they may be refused");
+        frames.accept_body();
+        let further = fill(&frames, &mut wait, BUFFER).await;
+        assert_eq!((first.len(), further.len()), (8, 16));
+    }
+
     /// Of 10 bytes: the slots are what costs. Of 8 KiB: the buffers are.
     #[tokio::test(start_paused = true)]
     async fn without_memory_the_socket_is_read_again_when_half_of_it_is_taken() {
         for (buffer, many, left) in [(10, 247, 125), (BUFFER, 8, 3)] {
             let (memory, _all) = full();
-            let (frames, mut wait) = (WaitingFrames::new(memory), FrameWait::default());
+            let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
             assert_eq!(room(&frames, &mut wait).await.unwrap(), STEP / SLOT);
             let mut waiting = fill(&frames, &mut wait, buffer).await;
             assert_eq!(waiting.len(), many);
@@ -389,7 +433,7 @@ mod tests {
         };
         let before = free();
         for (buffer, kept) in [(10, 3), (BUFFER, 0)] {
-            let (frames, mut wait) = (WaitingFrames::new(address(1)), FrameWait::default());
+            let (frames, mut wait) = (ConnectionMemory::new(address(1)), FrameWait::default());
             let mut waiting = Vec::new();
             for _ in 0..4 {
                 assert!(room(&frames, &mut wait).await.unwrap() > 0);
@@ -408,7 +452,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_fails_when_there_is_no_memory_for_its_frames_for_long() {
         let (memory, all) = full();
-        let (frames, mut wait) = (WaitingFrames::new(memory), FrameWait::default());
+        let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
         let mut waiting = fill(&frames, &mut wait, BUFFER).await;
         let begun = Instant::now();
         assert!(room(&frames, &mut wait).await.is_err());
@@ -422,21 +466,26 @@ mod tests {
     }
 
     /// Why a connection ends that has this memory, after a while.
-    async fn wanted(frames: &WaitingFrames, is_of_user: bool) -> Option<CloseReason> {
-        let mut check = WaitingFrames::check_interval();
-        timeout(CHECK * 2, poll_fn(|cx| frames.poll_wanted(cx, &mut check, || is_of_user))).await.ok()
+    async fn wanted(frames: &ConnectionMemory, is_of_user: bool) -> Option<CloseReason> {
+        let mut check = ConnectionMemory::check_interval();
+        timeout(CHECK * 2, poll_fn(|cx| frames.poll_end(cx, &mut check, || is_of_user))).await.ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_give_way_to_those_who_have_waited_for_their_memory() {
         let memory = Budget::new(8 << 20).of_strangers();
-        let (frames, mut wait) = (WaitingFrames::new(memory.clone()), FrameWait::default());
+        let (frames, mut wait) = (ConnectionMemory::new(memory.clone()), FrameWait::default());
         let mut waiting = Vec::new();
         for _ in 0..2 {
             room(&frames, &mut wait).await.unwrap();
             waiting.append(&mut fill(&frames, &mut wait, BUFFER).await);
         }
         assert_eq!(wanted(&frames, false).await, None);
+        let table = ConnectionMemory::new(memory.clone());
+        let head = frame(HEADERS, 4, &[0x40, 1, b'x', 1, b'y']);
+        let _heads: Vec<_> = (0..5).map(|_| arrive(&table, &head, BUFFER).unwrap()).collect();
+        assert_eq!(table.lock().header_permits.len(), 1);
+        assert_eq!(wanted(&table, true).await, None);
         let _all = memory.take(8 << 20).await;
         let waits = tokio::spawn(async move { memory.take(8 << 20).await });
         sleep(SHORT_STALL / 2).await;
@@ -444,6 +493,8 @@ mod tests {
         sleep(SHORT_STALL / 2).await;
         assert_eq!(wanted(&frames, true).await, None);
         assert_eq!(wanted(&frames, false).await, Some(CloseReason::MadeRoom));
+        assert_eq!(wanted(&table, true).await, Some(CloseReason::FullTable), "in order: a user loses nothing");
+        assert_eq!(wanted(&table, false).await, Some(CloseReason::MadeRoom));
         let many = waiting.len();
         take(&frames, &mut waiting, many);
         assert_eq!(wanted(&frames, false).await, None, "it has none of it");
@@ -456,7 +507,7 @@ mod tests {
         let head = frame(HEADERS, 4, &[0x40, 1, b'x', 1, b'y']);
         let emptied = frame(HEADERS, 4, &[0x20, 0x82]);
         let (memory, all) = full();
-        let frames = WaitingFrames::new(memory);
+        let frames = ConnectionMemory::new(memory);
         let put = |many: usize| (0..many).map(|_| arrive(&frames, &head, BUFFER)).collect::<Result<Vec<_>, _>>();
         let mut kept = put(3).unwrap();
         assert_eq!(wanted(&frames, true).await, None);
@@ -471,9 +522,9 @@ mod tests {
         // Its size is 4,096 again.
         arrive(&frames, &frame(HEADERS, 4, &[0x3f, 0xe1, 0x1f]), BUFFER).unwrap();
         let more = put(30).unwrap();
-        assert_eq!(frames.lock().table_permits.len(), 4);
+        assert_eq!(frames.lock().header_permits.len(), 4);
         arrive(&frames, &emptied, BUFFER).unwrap();
-        assert!(frames.lock().has_no_permit());
+        assert!(!frames.lock().has_permit());
         drop((kept, more));
     }
 }
