@@ -60,7 +60,7 @@ impl MoveCopyArgs {
         self.request.run(async |client, out| {
             let request =
                 MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
-            let was_there = resource == path::COPY && self.is_folder(client).await;
+            let was_there = if resource == path::COPY { self.is_folder(client).await } else { None };
             let answer = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await;
             let text = match answer {
                 Err(ClientError::Problem(problem)) if resource == path::COPY => {
@@ -80,12 +80,17 @@ impl MoveCopyArgs {
         })
     }
 
-    /// Says that a part of a folder may be copied. `was_there`: the target was a folder before. After a 500 all is copied but
-    /// what is damaged; what is refused before anything is copied is an error of the client.
-    async fn with_copy_remedy(&self, client: &DriveClient, problem: ServerProblem, was_there: bool) -> ClientError {
-        let may_have_begun = !was_there || (self.overwrite && problem.status.is_server_error());
+    /// Says that a part of a folder may be copied. `was_there`: whether the target was a folder before, if that is known. After a
+    /// 500 all is copied but what is damaged; what is refused before anything is copied is an error of the client.
+    async fn with_copy_remedy(
+        &self,
+        client: &DriveClient,
+        problem: ServerProblem,
+        was_there: Option<bool>,
+    ) -> ClientError {
+        let may_have_begun = was_there == Some(false) || (self.overwrite && problem.status.is_server_error());
         let is_all = problem.status == StatusCode::INTERNAL_SERVER_ERROR;
-        let problem = if may_have_begun && !is_all && self.is_folder(client).await {
+        let problem = if may_have_begun && !is_all && self.is_folder(client).await == Some(true) {
             problem.with_remedy(format!(
                 "{} may hold a part of the copy now, which the same command with --overwrite completes",
                 printable(self.to.text.as_ref())
@@ -96,8 +101,9 @@ impl MoveCopyArgs {
         ClientError::Problem(Box::new(problem))
     }
 
-    /// Whether there is a folder at the target.
-    async fn is_folder(&self, client: &DriveClient) -> bool {
-        client.stat(&self.to.path).await.is_ok_and(|entry| entry.is_some_and(|entry| entry.is_directory()))
+    /// Whether there is a folder at the target; none if the server does not say.
+    async fn is_folder(&self, client: &DriveClient) -> Option<bool> {
+        let entry = client.stat(&self.to.path).await.ok()?;
+        Some(entry.is_some_and(|entry| entry.is_directory()))
     }
 }

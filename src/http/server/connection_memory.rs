@@ -251,12 +251,13 @@ impl KeptState {
     fn add(&mut self, piece: &FramePiece<'_>) {
         let header = &piece.header;
         match header.kind {
-            // The library keeps no empty frame but the last one of a body, and none of a stream that it has reset.
-            DATA if piece.is_last() && (header.content() > 0 || header.ends_stream()) => {
-                if !self.ended.contains(&header.stream) {
-                    self.buffers.add(piece.content_address(), header.stream, header.content());
-                    self.slots = self.slots.max(self.buffers.waiting());
-                }
+            // The library keeps no empty frame but the last one of a body, and none of a stream that has ended.
+            DATA if piece.is_last()
+                && (header.content() > 0 || header.ends_stream())
+                && !self.ended.contains(&header.stream) =>
+            {
+                self.buffers.add(piece.content_address(), header.stream, header.content());
+                self.slots = self.slots.max(self.buffers.waiting());
             }
             HEADERS | CONTINUATION => {
                 self.heads.scan(piece);

@@ -150,7 +150,9 @@ impl ReadBuffers {
             let Some(buffer) = self.kept.remove(&end) else { continue };
             let frames = self.frames.range(buffer.begin + 1..=end).map(|(address, _)| *address);
             let addresses: Vec<_> = frames.collect();
-            addresses.iter().for_each(|address| drop(self.frames.remove(address)));
+            for address in addresses {
+                self.frames.remove(&address);
+            }
         }
     }
 }
