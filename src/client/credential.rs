@@ -56,7 +56,9 @@ pub enum CredentialError {
     NoPassword(PathBuf),
     #[error("the file {0} has to hold a token, which begins with rd_, in its only line")]
     NoToken(PathBuf),
-    #[error("--token-file and ROWDRIVE_TOKEN_FILE name a file that holds the token, not the token itself")]
+    #[error(
+        "give the name of a file that holds the token, by --token-file or ROWDRIVE_TOKEN_FILE, not the token itself"
+    )]
     TokenItself,
     /// Whose password, and the option for a file.
     #[error(
@@ -81,12 +83,7 @@ impl Credential {
     pub fn token_from(path: &Path) -> Result<Self> {
         let is_token =
             |text: &String| text.starts_with(TOKEN_PREFIX) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let is_secret = path.to_str().is_some_and(|name| name.starts_with(TOKEN_PREFIX));
-        let token = match secret_from(path) {
-            // IMPORTANT: its text would show the secret.
-            Err(CredentialError::Unreadable(..)) if is_secret => return Err(CredentialError::TokenItself),
-            read => read?.filter(is_token),
-        };
+        let token = secret_from(path)?.filter(is_token);
         let file = path.to_owned();
         match token {
             Some(token) => Ok(Self::Token { token, file }),
@@ -133,7 +130,12 @@ pub fn password_from(path: &Path) -> Result<String> {
 
 /// The only line of a file; none if it has not exactly one. A pipe is a file too.
 fn secret_from(path: &Path) -> Result<Option<String>> {
-    let unreadable = |error| CredentialError::Unreadable(path.to_owned(), error);
+    // IMPORTANT: the text must not show a token that stands in the place of its file.
+    let is_token = path.to_str().is_some_and(|name| name.starts_with(TOKEN_PREFIX));
+    let unreadable = |error| match is_token {
+        true => CredentialError::TokenItself,
+        false => CredentialError::Unreadable(path.to_owned(), error),
+    };
     let file = File::open(path).map_err(unreadable)?;
     let found = file.metadata().map_err(unreadable)?;
     // The group may read it: so do services get what another user has written for them.

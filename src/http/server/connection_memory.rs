@@ -27,8 +27,8 @@ const SLOT: usize = 256;
 /// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB, as
 /// clients send them, the windows of 64 bodies need slots of so many bytes.
 const STEP: usize = 64 << 10;
-/// What each body beside another one may make it keep without a permit: its request has a place. Otherwise bodies whose
-/// handlers wait would keep the socket from being read for the others.
+/// What each body beside another one may keep of buffers without a permit: the request has a place, so there are few.
+/// Otherwise bodies whose handlers wait would keep the socket from being read for the others.
 const BODY: usize = 2 * STEP;
 /// Permits for frames of a connection: slots for 6,400 frames, fewer than those for which the library ends it (some 8,000 of
 /// one byte).
@@ -55,7 +55,7 @@ pub struct ConnectionMemory {
 #[derive(Default)]
 struct KeptState {
     buffers: ReadBuffers,
-    /// As many frames have waited at once.
+    /// The most frames that ever waited at once.
     slots: usize,
     /// The latest streams of which the library keeps no frame any more.
     ended: BTreeSet<u32>,
@@ -299,11 +299,11 @@ impl KeptState {
 
     /// The library keeps no frame of this stream any more, whatever arrives.
     fn end_stream(&mut self, stream: u32) {
-        self.ended.insert(stream);
-        if self.ended.len() > ENDED_STREAMS {
+        if self.ended.len() >= ENDED_STREAMS {
             // Later streams have larger numbers.
             self.ended.pop_first();
         }
+        self.ended.insert(stream);
         self.buffers.take_stream(stream);
     }
 
@@ -313,13 +313,16 @@ impl KeptState {
 
     /// For how many more frames there is memory.
     fn free(&self) -> usize {
-        let allowed = STEP * (1 + self.permits.len()) + BODY * self.accepted.saturating_sub(1);
+        let (paid, of_bodies) = (STEP * (1 + self.permits.len()), BODY * self.accepted.saturating_sub(1));
         let (of_slots, beside) = (self.slots * SLOT, self.buffers.beside_frames());
-        if of_slots + beside > allowed {
+        let room = paid.saturating_sub(of_slots) + of_bodies;
+        if beside > room {
             return 0;
         }
-        let (slots, waiting) = ((allowed - beside) / SLOT, self.buffers.waiting());
-        let is_half_free = waiting * 2 <= slots && of_slots + beside * 2 <= allowed;
+        // IMPORTANT: slots are never given back, so what bodies may keep is not for them.
+        let slots = paid.saturating_sub(beside.saturating_sub(of_bodies)) / SLOT;
+        let waiting = self.buffers.waiting();
+        let is_half_free = waiting * 2 <= slots && beside * 2 <= room;
         if self.reader.is_none() || is_half_free { slots.saturating_sub(waiting) } else { 0 }
     }
 
@@ -402,6 +405,13 @@ mod tests {
         frames.accept_body();
         let further = fill(&frames, &mut wait, BUFFER).await;
         assert_eq!((first.len(), further.len()), (8, 16));
+        // But not more slots: the library would keep them when the bodies have ended.
+        let (memory, _all) = full();
+        let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
+        for _ in 0..9 {
+            frames.accept_body();
+        }
+        assert_eq!(fill(&frames, &mut wait, 10).await.len(), STEP / SLOT);
     }
 
     /// Of 10 bytes: the slots are what costs. Of 8 KiB: the buffers are.

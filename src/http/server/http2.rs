@@ -56,7 +56,8 @@ const SEND_BYTES: usize = 4 * PIECE;
 /// Streams that a client has reset before the server took them. Beyond that the connection ends.
 const RESETS: usize = 20;
 
-/// Serves a connection to its end. Returns why the server closed it; none if the client closed it, or if the server stops.
+/// Serves a connection to its end. Returns why the server closed it; none if the client closed it, if
+/// the server stops, or after an error that is the client's.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     app: impl App,
