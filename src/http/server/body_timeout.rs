@@ -79,9 +79,13 @@ impl BodyWaiter {
         before.swap(body_stalled, Ordering::Relaxed) == body_stalled || carrier.set_body_stalled(body_stalled)
     }
 
-    /// Whether the server does not read what the client sends.
-    fn is_paused(&self) -> bool {
-        matches!(&self.0.carrier, BodyCarrier::Stream(stream) if stream.is_paused())
+    /// For how long, in all, the server has not read what the client sends.
+    fn paused_for(&self) -> Duration {
+        match &self.0.carrier {
+            BodyCarrier::Stream(stream) => stream.paused_for(),
+            // There the handler reads the socket: it waits for no other request.
+            BodyCarrier::Connection(_) => Duration::ZERO,
+        }
     }
 
     /// Whether a stream of HTTP/2 carries the body.
@@ -163,9 +167,8 @@ impl TimedBody {
     }
 
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // Polled every second while it stalls.
-        if let Some(stall) = self.stall.as_mut().filter(|_| self.waiter.is_paused()) {
-            stall.forget();
+        if let Some(stall) = &mut self.stall {
+            stall.exclude_pauses(self.waiter.paused_for());
         }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
@@ -187,7 +190,8 @@ impl TimedBody {
             }
             Poll::Pending => {
                 let do_others_wait = self.others_wait().is_some();
-                let stall = self.stall.get_or_insert_with(|| StallTimer::start(self.timeouts.limits.body_idle));
+                let start = || StallTimer::start(self.timeouts.limits.body_idle, self.waiter.paused_for());
+                let stall = self.stall.get_or_insert_with(start);
                 stall.poll_end(cx, || do_others_wait).map(|()| Some(Err(axum::Error::new(BodyTooSlow))))
             }
         }
@@ -237,7 +241,11 @@ mod tests {
     use tokio::time::{advance, sleep, timeout};
 
     use super::super::connection_limit::ConnectionLimit;
+    use super::super::places::Places;
+    use super::super::socket_state::SocketState;
+    use super::super::streams::Streams;
     use super::*;
+    use crate::http::metrics::ConnectionMetrics;
     use crate::http::options::Limits;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -334,6 +342,32 @@ mod tests {
             }
         };
         timeout(Limits::default().body_grace * 2, slow).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_of_the_socket_are_not_its_clients_and_what_is_between_them_is() {
+        let idle = Limits::default().body_idle;
+        let short = (Duration::from_millis(600), Duration::from_millis(400));
+        for ((read, pause), is_polled) in [((idle / 2, idle), true), (short, true), (short, false)] {
+            let (slots, socket) = (ConnectionLimit::new(1, 1), Arc::new(SocketState::default()));
+            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
+            let streams = Streams::new(Arc::new(slots.acquire(HERE).unwrap()), places, socket.clone());
+            let waiter = BodyWaiter::new(BodyCarrier::Stream(Arc::new(streams.start().unwrap())));
+            let body = Body::from_stream(stream::pending::<std::io::Result<Bytes>>());
+            let mut body = TimedBody::new(body, (Timeouts::for_tests(), false), waiter);
+            let mut read_for = Duration::ZERO;
+            while timeout(read, body.frame()).await.is_err() {
+                read_for += read;
+                socket.set_paused(true);
+                if is_polled {
+                    assert!(timeout(pause, body.frame()).await.is_err());
+                } else {
+                    sleep(pause).await;
+                }
+                socket.set_paused(false);
+            }
+            assert!((idle - read..idle + read).contains(&read_for), "{read:?}, {pause:?}: {read_for:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

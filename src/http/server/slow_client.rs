@@ -139,23 +139,27 @@ impl Span {
 /// A timer that runs while a client stalls.
 pub struct StallTimer {
     since: Instant,
+    /// For how long, in all, the server has not read what the client sends: as it was when `since` was set.
+    paused: Duration,
     next_check: Pin<Box<Sleep>>,
     idle: Duration,
 }
 
 impl StallTimer {
-    /// `idle`: how long the stall may last.
-    pub fn start(idle: Duration) -> Self {
-        Self { since: Instant::now(), next_check: Box::pin(tokio::time::sleep(idle.min(CHECK_INTERVAL))), idle }
+    /// `idle`: how long the stall may last. `paused`: for how long, in all, the server has not read what the client sends.
+    pub fn start(idle: Duration, paused: Duration) -> Self {
+        let next_check = Box::pin(tokio::time::sleep(idle.min(CHECK_INTERVAL)));
+        Self { since: Instant::now(), paused, next_check, idle }
     }
 
     pub fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// The stall so far was not the client's.
-    pub fn forget(&mut self) {
-        self.since = Instant::now();
+    /// `paused`: as in [`start`](Self::start), now. What was added to it is not a part of the stall.
+    pub fn exclude_pauses(&mut self, paused: Duration) {
+        self.since += paused.saturating_sub(self.paused);
+        self.paused = paused;
     }
 
     /// Ready when the stall has lasted too long.

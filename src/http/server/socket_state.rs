@@ -1,13 +1,26 @@
 //! What is known of the socket of an HTTP/2 connection, for its requests and for what ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// What is known of the bytes of a connection.
 #[derive(Default)]
 pub struct SocketState {
     unsent: AtomicBool,
     flooded: AtomicBool,
-    paused: AtomicBool,
+    is_paused: AtomicBool,
+    pauses: Mutex<Pauses>,
+}
+
+#[derive(Default)]
+struct Pauses {
+    /// All that have ended.
+    ended: Duration,
+    /// The start of the present one.
+    since: Option<Instant>,
 }
 
 impl SocketState {
@@ -15,8 +28,18 @@ impl SocketState {
         self.unsent.store(is_unsent, Ordering::Relaxed);
     }
 
+    /// Sets whether the server does not read what the client sends.
     pub fn set_paused(&self, is_paused: bool) {
-        self.paused.store(is_paused, Ordering::Relaxed);
+        // Most reads are not paused: they need no lock.
+        if self.is_paused.swap(is_paused, Ordering::Relaxed) == is_paused {
+            return;
+        }
+        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_paused {
+            pauses.since = Some(Instant::now());
+        } else if let Some(since) = pauses.since.take() {
+            pauses.ended += since.elapsed();
+        }
     }
 
     pub fn set_flooded(&self) {
@@ -28,9 +51,10 @@ impl SocketState {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// Whether the server does not read what the client sends.
-    pub fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Relaxed)
+    /// For how long, in all, the server has not read what the client sends.
+    pub fn paused_for(&self) -> Duration {
+        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        pauses.ended + pauses.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Whether the client has sent too many control frames, or more of others than there was memory for.

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
@@ -132,6 +133,11 @@ impl<F> StreamTask<F> {
         // IMPORTANT: also while the handler makes the next piece. It may wait for the memory that the last ones hold.
         let is_unsent = state.is_unsent(cx);
         let waits = state.waits_for_client.load(Ordering::Relaxed) || is_unsent;
+        let paused = || state.running.as_ref().map_or(Duration::ZERO, |running| running.paused_for());
+        if let Some((_, timer)) = stall {
+            // What the client tells of its reading is not read either.
+            timer.exclude_pauses(paused());
+        }
         if let Some((progress_before, timer)) = stall
             && (*progress_before != progress || !waits)
         {
@@ -146,7 +152,8 @@ impl<F> StreamTask<F> {
         if !waits {
             return false;
         }
-        let (_, timer) = stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle)));
+        let (_, timer) =
+            stall.get_or_insert_with(|| (progress, StallTimer::start(timeouts.limits.write_idle, paused())));
         while let Poll::Ready(ended) = timer.poll_check(cx, || others_wait().is_some()) {
             if ended {
                 tracing::debug!("a stream was reset: its client does not read");
@@ -220,11 +227,15 @@ impl<F> Drop for StreamTask<F> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::time::Duration;
+    use std::net::{IpAddr, Ipv4Addr};
 
     use tokio::time::{Instant, sleep, timeout};
 
+    use super::super::connection_limit::ConnectionLimit;
+    use super::super::places::Places;
+    use super::super::socket_state::SocketState;
     use super::*;
+    use crate::http::metrics::ConnectionMetrics;
     use crate::http::options::Limits;
 
     /// A stream whose handler makes its next piece for ever.
@@ -242,6 +253,27 @@ mod tests {
         let begun = Instant::now();
         task(&state).await;
         assert!((longest..longest * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    /// Its socket is not read, so nobody knows what it has read.
+    #[tokio::test(start_paused = true)]
+    async fn pauses_of_the_socket_are_not_its_clients() {
+        let slot = Arc::new(ConnectionLimit::new(1, 1).acquire(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
+        let (socket, longest) = (Arc::new(SocketState::default()), Limits::default().write_idle);
+        let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
+        let running = Streams::new(slot, places, socket.clone()).start().map(Arc::new);
+        let state = Arc::new(StreamState { running, ..StreamState::default() });
+        state.take_piece(10);
+        let mut task = task(&state);
+        for _ in 0..5 {
+            assert!(timeout(longest / 10, &mut task).await.is_err());
+            socket.set_paused(true);
+            assert!(timeout(longest, &mut task).await.is_err());
+            socket.set_paused(false);
+        }
+        let begun = Instant::now();
+        task.await;
+        assert!((longest / 3..longest).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     }
 
     /// As a tar is answered: a short line now and then, which the client reads at once.

@@ -155,9 +155,9 @@ impl RunningStream {
         self.place().as_ref().and_then(Place::wanted_for)
     }
 
-    /// Whether the server does not read what the client sends.
-    pub fn is_paused(&self) -> bool {
-        self.streams.socket.is_paused()
+    /// For how long, in all, the server has not read what the client of its connection sends.
+    pub fn paused_for(&self) -> Duration {
+        self.streams.socket.paused_for()
     }
 
     /// Counts it as by the link of a share.

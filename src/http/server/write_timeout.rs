@@ -71,7 +71,7 @@ impl ClientSocket {
         let Self { stream, timeouts, slot, stall, .. } = self;
         let stall = stall.get_or_insert_with(|| {
             slot.set_write_stalled(true);
-            StallTimer::start(timeouts.limits.write_idle)
+            StallTimer::start(timeouts.limits.write_idle, Duration::ZERO)
         });
         let do_others_wait = || timeouts.others_wait(slot.has_link_request()).is_some();
         while let Poll::Ready(ended) = stall.poll_check(cx, do_others_wait) {
