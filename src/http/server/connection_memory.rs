@@ -8,7 +8,7 @@
 //! The [table of header fields](super::hpack_table) has half a step of its own, and permits of its own: a pause of the socket
 //! does not make it smaller. While there is no memory for it, the connection ends in order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -57,8 +57,7 @@ struct KeptState {
     buffers: ReadBuffers,
     /// The most frames that ever waited at once.
     slots: usize,
-    /// The latest streams of which the library keeps no frame any more.
-    ended: BTreeSet<u32>,
+    ended: EndedStreams,
     /// Bodies that are not dropped, and how many of them are of requests that were not refused for want of a place.
     bodies: usize,
     accepted: usize,
@@ -70,6 +69,30 @@ struct KeptState {
     /// One for each [`STEP`] of the table of header fields after [`HEADER_TABLE`].
     header_permits: Vec<Permit>,
     header_end: HeaderTableEnd,
+}
+
+/// The latest streams of which the library keeps no frame any more, by when that began.
+#[derive(Default)]
+struct EndedStreams {
+    by_age: VecDeque<u32>,
+    by_number: BTreeSet<u32>,
+}
+
+impl EndedStreams {
+    fn insert(&mut self, stream: u32) {
+        if self.by_number.insert(stream) {
+            self.by_age.push_back(stream);
+        }
+        if self.by_age.len() > ENDED_STREAMS
+            && let Some(first) = self.by_age.pop_front()
+        {
+            self.by_number.remove(&first);
+        }
+    }
+
+    fn contains(&self, stream: u32) -> bool {
+        self.by_number.contains(&stream)
+    }
 }
 
 /// Whether the connection ends because of its table of header fields.
@@ -254,7 +277,7 @@ impl KeptState {
             // The library keeps no empty frame but the last one of a body, and none of a stream that has ended.
             DATA if piece.is_last()
                 && (header.content() > 0 || header.ends_stream())
-                && !self.ended.contains(&header.stream) =>
+                && !self.ended.contains(header.stream) =>
             {
                 self.buffers.add(piece.content_address(), header.stream, header.content());
                 self.slots = self.slots.max(self.buffers.waiting());
@@ -299,10 +322,6 @@ impl KeptState {
 
     /// The library keeps no frame of this stream any more, whatever arrives.
     fn end_stream(&mut self, stream: u32) {
-        if self.ended.len() >= ENDED_STREAMS {
-            // Later streams have larger numbers.
-            self.ended.pop_first();
-        }
         self.ended.insert(stream);
         self.buffers.take_stream(stream);
     }
@@ -311,26 +330,29 @@ impl KeptState {
         !(self.permits.is_empty() && self.header_permits.is_empty())
     }
 
+    /// Bytes of buffers beyond what the bodies beside the first one may keep. IMPORTANT: those are not for slots, which are not
+    /// given back when bodies end.
+    fn buffers_to_pay(&self) -> usize {
+        self.buffers.beside_frames().saturating_sub(BODY * self.accepted.saturating_sub(1))
+    }
+
     /// For how many more frames there is memory.
     fn free(&self) -> usize {
-        let (paid, of_bodies) = (STEP * (1 + self.permits.len()), BODY * self.accepted.saturating_sub(1));
-        let (of_slots, beside) = (self.slots * SLOT, self.buffers.beside_frames());
-        let room = paid.saturating_sub(of_slots) + of_bodies;
-        if beside > room {
+        let paid = STEP * (1 + self.permits.len());
+        let (to_pay, room) = (self.buffers_to_pay(), paid.saturating_sub(self.slots * SLOT));
+        if to_pay > room {
             return 0;
         }
-        // IMPORTANT: slots are never given back, so what bodies may keep is not for them.
-        let slots = paid.saturating_sub(beside.saturating_sub(of_bodies)) / SLOT;
+        let slots = paid.saturating_sub(to_pay) / SLOT;
         let waiting = self.buffers.waiting();
-        let is_half_free = waiting * 2 <= slots && beside * 2 <= room;
+        let is_half_free = waiting * 2 <= slots && to_pay * 2 <= room;
         if self.reader.is_none() || is_half_free { slots.saturating_sub(waiting) } else { 0 }
     }
 
     /// Call it when frames were taken.
     fn taken(&mut self) {
         if !self.permits.is_empty() {
-            let bytes = self.slots * SLOT + self.buffers.beside_frames();
-            self.permits.truncate(bytes / STEP);
+            self.permits.truncate((self.slots * SLOT + self.buffers_to_pay()) / STEP);
         }
         if self.reader.is_some()
             && self.free() > 0
@@ -344,6 +366,9 @@ impl KeptState {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
 
     use futures_util::FutureExt;
     use tokio::time::{sleep, timeout};
@@ -355,6 +380,16 @@ mod tests {
     use crate::client_net::ClientNet;
 
     const BUFFER: usize = 8192;
+
+    /// Whether a task was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     async fn room(frames: &ConnectionMemory, wait: &mut FrameWait) -> Result<usize, NoMemory> {
         poll_fn(|cx| frames.poll_room(cx, wait)).await
@@ -414,6 +449,44 @@ mod tests {
         assert_eq!(fill(&frames, &mut wait, 10).await.len(), STEP / SLOT);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_bodies_may_keep_needs_no_memory() {
+        let (frames, mut wait) = (ConnectionMemory::new(Budget::unlimited()), FrameWait::default());
+        frames.accept_body();
+        let mut waiting = Vec::new();
+        for permits in 0..3 {
+            room(&frames, &mut wait).await.unwrap();
+            assert_eq!(frames.lock().permits.len(), permits);
+            waiting.append(&mut fill(&frames, &mut wait, BUFFER).await);
+        }
+        for left in [1, 0] {
+            frames.accept_body();
+            assert_eq!(frames.lock().permits.len(), left);
+        }
+        // It is read again as soon as nothing has to be paid for.
+        let (memory, _all) = full();
+        let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
+        (0..2).for_each(|_| frames.accept_body());
+        let mut waiting = fill(&frames, &mut wait, BUFFER).await;
+        assert!(room(&frames, &mut wait).now_or_never().is_none());
+        take(&frames, &mut waiting, 3);
+        assert!(room(&frames, &mut wait).now_or_never().is_none());
+        take(&frames, &mut waiting, 2);
+        assert!(room(&frames, &mut wait).now_or_never().is_some());
+    }
+
+    #[test]
+    fn the_latest_streams_are_known_to_have_ended() {
+        let mut ended = EndedStreams::default();
+        (0..ENDED_STREAMS as u32).for_each(|n| ended.insert(2 * n + 3));
+        // The stream of a long upload.
+        ended.insert(1);
+        ended.insert(1);
+        ended.insert(9999);
+        assert!([1, 7, 9999].iter().all(|stream| ended.contains(*stream)));
+        assert!(![3, 5].iter().any(|stream| ended.contains(*stream)));
+    }
+
     /// Of 10 bytes: the slots are what costs. Of 8 KiB: the buffers are.
     #[tokio::test(start_paused = true)]
     async fn without_memory_the_socket_is_read_again_when_half_of_it_is_taken() {
@@ -423,15 +496,26 @@ mod tests {
             assert_eq!(room(&frames, &mut wait).await.unwrap(), STEP / SLOT);
             let mut waiting = fill(&frames, &mut wait, buffer).await;
             assert_eq!(waiting.len(), many);
-            let mut reads = Box::pin(room(&frames, &mut wait));
-            assert!((&mut reads).now_or_never().is_none());
+            let reader = Arc::new(Woken::default());
+            let waker = reader.clone().into();
+            let mut cx = Context::from_waker(&waker);
+            assert!(frames.poll_room(&mut cx, &mut wait).is_pending());
             take(&frames, &mut waiting, many - left - 1);
-            assert!((&mut reads).now_or_never().is_none());
+            assert!(!reader.0.load(Ordering::Relaxed));
             take(&frames, &mut waiting, 1);
-            // It was woken: no timer has ended.
-            let begun = Instant::now();
-            assert!(reads.await.unwrap() > 0 && begun.elapsed().is_zero());
+            assert!(reader.0.load(Ordering::Relaxed) && frames.poll_room(&mut cx, &mut wait).is_ready());
         }
+    }
+
+    /// The library keeps them when the frames are taken, so there is less for buffers.
+    #[tokio::test(start_paused = true)]
+    async fn slots_cost_for_good() {
+        let (memory, _all) = full();
+        let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
+        let mut waiting = fill(&frames, &mut wait, 10).await;
+        let many = waiting.len();
+        take(&frames, &mut waiting, many);
+        assert_eq!(fill(&frames, &mut wait, BUFFER).await.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,9 +26,9 @@ impl<B: Body<Data = Bytes> + Unpin> ReceivedBody<B> {
         Self { body, stream: None, is_accepted: false, frames }
     }
 
-    /// Its request has a place, or needs none.
+    /// Its request has a place, or needs none. A body of which nothing waits or follows keeps nothing.
     pub fn accept(&mut self) {
-        if !self.is_accepted {
+        if !self.is_accepted && !self.body.is_end_stream() {
             self.is_accepted = true;
             self.frames.accept_body();
         }
@@ -78,6 +78,8 @@ impl<B: Body<Data = Bytes> + Unpin> Drop for ReceivedBody<B> {
 mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
+
+    use http_body_util::Empty;
 
     use super::super::http2_frames::tests::frame;
     use super::super::http2_frames::{DATA, FrameScanner};
@@ -135,5 +137,14 @@ mod tests {
         assert_eq!(frames.waiting(), 3);
         drop(read);
         assert_eq!(frames.waiting(), 0);
+    }
+
+    #[test]
+    fn a_body_that_has_ended_keeps_nothing() {
+        let frames = Arc::new(ConnectionMemory::new(Budget::unlimited()));
+        let (mut empty, mut some) = (ReceivedBody::new(Empty::new(), frames.clone()), body(1, 1, &frames));
+        empty.accept();
+        some.accept();
+        assert_eq!((empty.is_accepted, some.is_accepted), (false, true));
     }
 }
