@@ -1,5 +1,6 @@
 //! What `rowdrive export` replaces in the local folder, and what it leaves with `--no-overwrite`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -148,6 +149,25 @@ fn what_appears_during_an_export_is_not_overwritten() {
     assert_eq!(fs::read(to.join("theirs")).unwrap(), b"other");
     assert_eq!(fs::read_link(to.join("link")).unwrap().to_str(), Some("elsewhere"));
     assert_eq!(tree::names(to).len(), NAMES.len());
+}
+
+#[test]
+fn what_comes_back_during_an_export_is_not_overwritten() {
+    let scratch = tempfile::tempdir().unwrap();
+    let theirs = scratch.path().join("theirs");
+    write(&theirs, b"other", 1);
+    let there = theirs.clone();
+    let fake = drive(move |name| match name {
+        "link" => fs::remove_file(&there).unwrap(),
+        "theirs" => write(&there, b"other", 1),
+        _ => {}
+    });
+    let one_by_one = [&"export" as &dyn AsRef<OsStr>, &"/", &scratch.path(), &"--no-overwrite", &"--jobs", &"1"];
+    let run = rowdrive(&fake.address, &one_by_one);
+    run.is_done();
+    assert_eq!(run.last(), "2 files fetched (2 bytes), 0 were there; 1 skipped, 0 renamed, 0 failed", "{run:#?}");
+    assert_eq!(run.named("skipped"), [left(scratch.path(), "theirs", "another file")]);
+    assert_eq!(fs::read(theirs).unwrap(), b"other");
 }
 
 #[test]
