@@ -31,8 +31,10 @@ pub struct Cp {
 
 #[derive(Args)]
 struct MoveCopyArgs {
+    /// The file or folder on the drive, as in /pictures/cat.jpg.
     #[arg(value_name = "FROM", value_parser = PathArg::parse)]
     from: PathArg,
+    /// Its new path in full, as in /pictures/2027/cat.jpg.
     #[arg(value_name = "TO", value_parser = PathArg::parse)]
     to: PathArg,
     /// Replace a file that is there; a copy of a folder goes into one that is there.
