@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 
 /// The media type of a [`ProblemJson`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
+/// The detail of a 403 that says no more than that the requester has no right.
+pub const NO_RIGHT: &str = "You have no right to this: ask whoever may share the directory, or an admin.";
 
 /// The `type` of a problem is this and the slug of its kind.
 const TYPES: &str = "/problems/";

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::CommandOutcome;
 use super::server_arg::ServerArg;
 use crate::client::credential::CredentialError;
-use crate::client::{ClientError, DriveClient};
+use crate::client::{ClientError, DriveClient, rights};
 use crate::local_fs::printable;
 
 #[derive(Args)]
@@ -50,8 +50,18 @@ impl RequestArgs {
     pub fn run(&self, work: impl AsyncFnOnce(&DriveClient, &mut Out) -> Result<()>) -> Result<CommandOutcome> {
         let mut out = BufWriter::new(io::stdout());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let done = self.server.client().map_err(RequestError::from);
-        let done = done.and_then(|client| runtime.block_on(work(&client, &mut out)));
+        let done = runtime.block_on(async {
+            let client = self.server.client()?;
+            match work(&client, &mut out).await {
+                Err(RequestError::Client(ClientError::Problem(problem))) => {
+                    // What was printed before does not wait for another answer.
+                    out.flush()?;
+                    let problem = rights::explained(&client, *problem).await;
+                    Err(RequestError::Client(ClientError::Problem(Box::new(problem))))
+                }
+                done => done,
+            }
+        });
         match done.and_then(|()| Ok(out.flush()?)) {
             Ok(()) => Ok(CommandOutcome::Done),
             Err(RequestError::Client(ClientError::Problem(problem))) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, StatusCode};
 use rowdrive::api::header::REQUEST_ID;
-use rowdrive::api::problem::{ProblemJson, ProblemKind};
+use rowdrive::api::problem::{NO_RIGHT, ProblemJson, ProblemKind};
 
 use super::credential::Credential;
 
@@ -61,6 +61,11 @@ impl ServerProblem {
     /// Whether it is a problem of this kind.
     pub fn is(&self, kind: ProblemKind) -> bool {
         self.slug.as_deref() == Some(kind.slug())
+    }
+
+    /// Whether the user has no right to what was asked: there are other reasons for a 403.
+    pub fn is_lack_of_right(&self) -> bool {
+        self.is(ProblemKind::Forbidden) && self.detail == NO_RIGHT
     }
 
     /// What to do about it in words of the command line, if `detail` has words of the HTTP API.

@@ -189,8 +189,7 @@ impl List {
 impl Passwd {
     fn run(self) -> Result<CommandOutcome> {
         self.request.run(async |client, out| {
-            let session = client.resource_request(Method::GET, path::SESSION, &[]);
-            let SessionJson { user: asks, admin, .. } = client.json(session).await?;
+            let SessionJson { user: asks, admin, .. } = client.session().await?;
             let named = self.name.as_deref().or(asks.as_deref()).unwrap_or_default();
             // Finds out how the name is written, and that there is such a user, before a password is asked for.
             let user: UserJson = client.json(request_of(client, Method::GET, named)).await?;

@@ -1,8 +1,6 @@
 //! Whether a refused file stands for all: the user may write nowhere at the target of an import.
 
-use reqwest::Method;
-use rowdrive::api::account::{RightsJson, SessionJson};
-use rowdrive::api::path;
+use rowdrive::api::account::RightsJson;
 use rowdrive::api::problem::ProblemKind;
 use rowdrive::api::rights::RightJson;
 use rowdrive::schema::DrivePath;
@@ -32,8 +30,7 @@ impl WriteRights {
 
     /// Not if the server does not say: then each file shows it.
     async fn may_write_nowhere(&self) -> bool {
-        let request = self.client.resource_request(Method::GET, path::SESSION, &[]);
-        let Ok(session) = self.client.with_timeout(self.client.json::<SessionJson>(request)).await else {
+        let Ok(session) = self.client.with_timeout(self.client.session()).await else {
             return false;
         };
         session.user.is_some() && !session.admin && !session.rights.iter().any(|rights| may_write(rights, &self.to))

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use tracing::{Level, Span};
 use uuid::Uuid;
 
-use crate::api::problem::{MEDIA_TYPE, ProblemJson, ProblemKind};
+use crate::api::problem::{MEDIA_TYPE, NO_RIGHT, ProblemJson, ProblemKind};
 use crate::auth::AuthError;
 use crate::content::ContentError;
 use crate::drive::DriveError;
@@ -132,10 +132,7 @@ impl Problem {
     }
 
     pub fn forbidden() -> Self {
-        Self::new(
-            ProblemKind::Forbidden,
-            "You have no right to this: ask whoever may share the directory, or an admin.",
-        )
+        Self::new(ProblemKind::Forbidden, NO_RIGHT)
     }
 
     /// 401, the same whatever is wrong. The middleware adds what it asks for.

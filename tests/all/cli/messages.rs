@@ -18,6 +18,20 @@ fn a_token_that_the_server_does_not_know_is_named_with_its_file() {
 }
 
 #[test]
+fn who_has_no_right_is_told_what_he_may_do() {
+    let drive = Drive::new();
+    drive.add("tom");
+    drive.by("eve", &[&"mkdir", &"/pictures"]).is_done();
+    drive.by("eve", &[&"grant", &"set", &"/pictures", &"tom", &"read"]).is_done();
+    let rights = "; tom may read and write and share in /home/tom, read in /pictures\n";
+    let refused = drive.by("tom", &[&"mkdir", &"/pictures/new"]);
+    assert!(refused.code == Some(1) && refused.err.ends_with(&format!("(403){rights}")), "{refused:?}");
+    // What is for admins is no right on a folder.
+    let refused = drive.by("tom", &[&"user", &"list"]);
+    assert!(refused.code == Some(1) && !refused.err.contains(rights), "{refused:?}");
+}
+
+#[test]
 fn a_copy_that_is_broken_off_says_that_a_part_may_be_there_and_is_completed() {
     let drive = Drive::new();
     drive.add("tom");

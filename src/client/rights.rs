@@ -1,0 +1,90 @@
+//! What a user may do, said to him when he is refused something.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use rowdrive::api::account::{RightsJson, SessionJson};
+use rowdrive::api::path;
+use rowdrive::api::rights::RightJson;
+
+use super::{DriveClient, Result, ServerProblem};
+use crate::local_fs::printable;
+
+/// Directories that are named.
+const NAMED: usize = 5;
+/// The refusal is printed after so long, if the server does not say what the user may do.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+impl DriveClient {
+    /// Who the user is, and what he may do with what he sends.
+    pub async fn session(&self) -> Result<SessionJson> {
+        self.json(self.resource_request(Method::GET, path::SESSION, &[])).await
+    }
+}
+
+/// The problem with what the user may do, if it is that he has no right to what was asked.
+pub async fn explained(client: &DriveClient, problem: ServerProblem) -> ServerProblem {
+    if !problem.is_lack_of_right() {
+        return problem;
+    }
+    let session = tokio::time::timeout(TIMEOUT, client.session()).await;
+    match session.ok().and_then(Result::ok).as_ref().and_then(rights_in_words) {
+        Some(rights) => problem.with_remedy(rights),
+        None => problem,
+    }
+}
+
+/// None of an admin, and on a drive without users.
+fn rights_in_words(session: &SessionJson) -> Option<String> {
+    let user = session.user.as_ref().filter(|_| !session.admin)?;
+    let user = printable(user.as_ref());
+    if session.rights.is_empty() {
+        return Some(format!("{user} has no right on any folder"));
+    }
+    let named: Vec<_> = session.rights.iter().take(NAMED).map(of_directory).collect();
+    let others = match session.rights.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        1 => ", and in one more folder".to_owned(),
+        many => format!(", and in {many} more folders"),
+    };
+    Some(format!("{user} may {}{others}", named.join(", ")))
+}
+
+fn of_directory(RightsJson { path, rights }: &RightsJson) -> String {
+    let words = rights.iter().map(|right| match right {
+        RightJson::Read => "read",
+        RightJson::Write => "write",
+        RightJson::Share => "share",
+    });
+    format!("{} in {}", words.collect::<Vec<_>>().join(" and "), printable(path.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn rights_are_told_of_some_directories() {
+        let words = |user: Option<&str>, admin: bool, many: usize| {
+            let rights = (0..many).map(|n| match n {
+                0 => json!({"path": "/home/tom", "rights": ["read", "write", "share"]}),
+                n => json!({"path": format!("/{n}\u{7}"), "rights": ["read"]}),
+            });
+            let rights: Vec<_> = rights.collect();
+            let nothing = json!({"bytes": null, "files": null});
+            let usage = json!({"bytes": 0, "files": 0});
+            let session = json!({"user": user, "admin": admin, "rights": rights, "quota": nothing, "usage": usage});
+            rights_in_words(&from_value(session).unwrap())
+        };
+        assert_eq!((words(None, true, 1), words(Some("eve"), true, 1)), (None, None));
+        assert_eq!(words(Some("tom"), false, 0).unwrap(), "tom has no right on any folder");
+        let home = "tom may read and write and share in /home/tom";
+        assert_eq!(words(Some("tom"), false, 1).unwrap(), home);
+        let five = words(Some("tom"), false, 5).unwrap();
+        assert!(five.starts_with(&format!("{home}, read in /1")) && !five.contains('\u{7}'), "{five}");
+        assert_eq!(words(Some("tom"), false, 6).unwrap(), format!("{five}, and in one more folder"));
+        assert_eq!(words(Some("tom"), false, 7).unwrap(), format!("{five}, and in 2 more folders"));
+    }
+}
