@@ -1,4 +1,4 @@
-//! What a transfer does with a file if its target has something of this name: one rule for import and export.
+//! What a transfer does with a file if its target has a file of this name: one rule for import and export.
 
 use super::stats::{TransferNote, TransferStats};
 

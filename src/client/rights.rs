@@ -16,7 +16,7 @@ const NAMED: usize = 5;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl DriveClient {
-    /// Who the user is, and what he may do with what he sends.
+    /// Who the user is, and what he may do by his credential.
     pub async fn session(&self) -> Result<SessionJson> {
         self.json(self.resource_request(Method::GET, path::SESSION, &[])).await
     }
@@ -34,7 +34,7 @@ pub async fn explained(client: &DriveClient, problem: ServerProblem) -> ServerPr
     }
 }
 
-/// None of an admin, and on a drive without users.
+/// None of who may do everything, and on a drive without users.
 fn rights_in_words(session: &SessionJson) -> Option<String> {
     let user = session.user.as_ref().filter(|_| !session.admin)?;
     let user = printable(user.as_ref());

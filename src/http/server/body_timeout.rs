@@ -148,7 +148,7 @@ impl TimedBody {
         Self { body, timeouts, is_by_link, pace: Pace::default(), stall: None, waiter, evicted: false }
     }
 
-    /// The pace with the present stall. Time in which the server does not read does not count.
+    /// The pace with the present stall.
     fn pace_now(&self) -> Pace {
         self.pace.after(self.stalled_for())
     }

@@ -3,7 +3,8 @@
 //! The library keeps each frame DATA in a slot of some 220 bytes until the handler takes it, however short it is. A
 //! connection never gives slots back: it keeps as many as ever waited at once (h2 0.4, `Buffer`). A frame that waits also
 //! keeps the [buffer](super::read_buffers) that it was read into. So a connection takes memory of the
-//! [budget](crate::budget) when both are more than a step. While there is none, its socket is not read.
+//! [budget](crate::budget) when the sum of both is more than a step; what bodies may keep of buffers does not count. While
+//! there is none, its socket is not read.
 //!
 //! The [table of header fields](super::hpack_table) has half a step of its own, and permits of its own: a pause of the socket
 //! does not make it smaller. While there is no memory for it, the connection ends in order.
@@ -27,7 +28,8 @@ const SLOT: usize = 256;
 /// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB, as
 /// clients send them, the windows of 64 bodies need slots of so many bytes.
 const STEP: usize = 64 << 10;
-/// What each body beside another one may keep of buffers without a permit: the request has a place, so there are few.
+/// What each body beside the first one may keep of buffers without a permit: its request has a place, so there are few such
+/// bodies.
 /// Otherwise bodies whose handlers wait would keep the socket from being read for the others.
 const BODY: usize = 2 * STEP;
 /// Permits for frames of a connection: slots for 6,400 frames, fewer than those for which the library ends it (some 8,000 of
@@ -58,12 +60,12 @@ struct KeptState {
     /// The most frames that ever waited at once.
     slots: usize,
     ended: EndedStreams,
-    /// Bodies that are not dropped, and how many of them are of requests that were not refused for want of a place.
+    /// Bodies that are not dropped, and how many of them their handlers read: their requests were not refused.
     bodies: usize,
     accepted: usize,
-    /// One for each [`STEP`] of slots and buffers after the first.
+    /// One for each [`STEP`] of what has to be paid for, after the first.
     permits: Vec<Permit>,
-    /// Set while the socket is paused: it is read again once half of what is kept is free.
+    /// Set while the socket is paused: it is read again once at most half of what it may keep is used.
     reader: Option<Waker>,
     heads: HpackTable,
     /// One for each [`STEP`] of the table of header fields after [`HEADER_TABLE`].
@@ -112,7 +114,7 @@ pub struct FrameWait(Option<(Instant, Interval)>);
 #[derive(Debug)]
 pub struct NoMemory;
 
-/// Ticks after each such time, and once after it was not looked at for longer.
+/// Ticks after each such time; of those that were missed there is one.
 fn interval_from_now(period: Duration) -> Interval {
     let mut interval = interval_at(Instant::now() + period, period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -168,7 +170,7 @@ impl ConnectionMemory {
         }
         if kept.bodies == 0 {
             // Of a body without a frame, whose end comes after its response, nothing else tells. This also forgets frames of
-            // a request that is not accepted yet: what was read at once.
+            // a request that the library has not handed over yet: what was read at once.
             kept.buffers.take_all();
         }
         kept.taken();
@@ -349,7 +351,7 @@ impl KeptState {
         if self.reader.is_none() || is_half_free { slots.saturating_sub(waiting) } else { 0 }
     }
 
-    /// Call it when frames were taken.
+    /// Call it when there may be more room: frames were taken, or bodies may keep more.
     fn taken(&mut self) {
         if !self.permits.is_empty() {
             self.permits.truncate((self.slots * SLOT + self.buffers_to_pay()) / STEP);

@@ -26,7 +26,7 @@ impl<B: Body<Data = Bytes> + Unpin> ReceivedBody<B> {
         Self { body, stream: None, is_accepted: false, frames }
     }
 
-    /// Its request has a place, or needs none. A body of which nothing waits or follows keeps nothing.
+    /// The request of the body has a place, or needs none. A body that has ended keeps nothing.
     pub fn accept(&mut self) {
         if !self.is_accepted && !self.body.is_end_stream() {
             self.is_accepted = true;

@@ -51,7 +51,7 @@ impl SocketState {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// For how long, in all, the server has not read what the client sends.
+    /// For how long, in all, the server has not read what the client sends: for want of memory for its frames.
     pub fn paused_for(&self) -> Duration {
         let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
         pauses.ended + pauses.since.map_or(Duration::ZERO, |since| since.elapsed())

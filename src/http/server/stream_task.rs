@@ -1,5 +1,5 @@
 //! The streams of an HTTP/2 connection as tasks. A task ends when the last byte of its response is handed to the
-//! socket, or when its client reads nothing of the response for too long: then its stream is reset.
+//! socket, or when its client reads nothing of the response for too long, or too little: then its stream is reset.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub fn current() -> Option<Arc<StreamState>> {
 /// A stream, for its task and for its response.
 #[derive(Default)]
 pub struct StreamState {
-    /// None if the connection was evicted before, or if the server has too many requests.
+    /// None if the connection was evicted before, or if the request found no place.
     pub running: Option<Arc<RunningStream>>,
     /// Bytes of the response that the library has taken, and those of them that the socket has.
     taken: AtomicU64,
