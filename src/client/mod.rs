@@ -1,8 +1,8 @@
 //! The HTTP client of a running server.
 //!
-//! - here: [`DriveClient`] sends single requests; [`trust`]: whose certificates it accepts; [`credential`]: what proves who
-//!   its user is; [`problem`]: error responses; [`rights`]: what a user may do who is refused; [`cause`]: why there is no
-//!   response; [`retry`]: when to send a request again
+//! - here: [`DriveClient`] sends single requests; [`trust`]: whose certificates it accepts; [`credential`]: what proves
+//!   who its user is; [`problem`]: error responses; [`rights`]: what a user may do who is refused; [`cause`]: why there
+//!   is no response; [`retry`]: when to send a request again
 //! - [`import`] and [`export`] transfer whole trees: a planner queues the files, and workers transfer them; [`stats`]
 //!   counts them; [`overwrite`]: what is done with a file whose name is taken at the target
 

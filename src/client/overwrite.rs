@@ -6,9 +6,9 @@ use super::stats::{TransferNote, TransferStats};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The target has this content, with this time.
-    Keep,
+    Present,
     /// The target has another file of this name, which is not replaced.
-    Leave,
+    Skip,
     Transfer,
 }
 
@@ -16,8 +16,8 @@ pub enum Decision {
 /// is no file of this name. `overwrite`: whether a file with other content is replaced.
 pub fn decide(is_same: Option<bool>, overwrite: bool) -> Decision {
     match is_same {
-        Some(true) => Decision::Keep,
-        Some(false) if !overwrite => Decision::Leave,
+        Some(true) => Decision::Present,
+        Some(false) if !overwrite => Decision::Skip,
         _ => Decision::Transfer,
     }
 }

@@ -130,11 +130,11 @@ impl Downloader {
 
     async fn once(&self, job: &FileDownload, entry: &EntryJson<'static>) -> Result<(), FetchError> {
         match self.decide(job, entry).await? {
-            Decision::Keep => {
+            Decision::Present => {
                 self.stats.kept(entry.bytes());
                 return Ok(());
             }
-            Decision::Leave => return Ok(()),
+            Decision::Skip => return Ok(()),
             Decision::Transfer => {}
         }
         let mut cuts = 0;
@@ -166,10 +166,10 @@ impl Downloader {
             FsEntry::File(version) => {
                 (OTHER_FILE, decide(Some(self.is_same(job, entry, &version).await?), self.overwrite))
             }
-            FsEntry::Folder => ("a folder", Decision::Leave),
-            FsEntry::Other(what) => (what, Decision::Leave),
+            FsEntry::Folder => ("a folder", Decision::Skip),
+            FsEntry::Other(what) => (what, Decision::Skip),
         };
-        if decision == Decision::Leave {
+        if decision == Decision::Skip {
             if self.overwrite || is_of_run {
                 return Err(FetchError::InTheWay(what));
             }

@@ -1,7 +1,7 @@
 //! Sends small files in batches, each as a tar that the server unpacks: its files share their commits.
 //!
-//! A batch only makes an import faster. What the server does not report as stored, for whatever reason, is uploaded as a
-//! file of its own, which retries it and names its error.
+//! A batch only makes an import faster. What the server does not report as stored, for whatever reason, is uploaded as
+//! a file of its own, which retries it and names its error.
 
 use std::collections::HashMap;
 use std::io;
@@ -209,8 +209,8 @@ impl Batch {
             ImportTask::File(file) => match upload::read_small(file) {
                 Some(SmallFile { bytes, version, digest }) => {
                     let state = match file.decide(&version, &digest, overwrite) {
-                        Decision::Keep => TaskState::Kept,
-                        Decision::Leave => TaskState::Left,
+                        Decision::Present => TaskState::Kept,
+                        Decision::Skip => TaskState::Left,
                         Decision::Transfer => {
                             tar::add_file(&mut self.tar, name, version.modified(), &digest, &bytes);
                             TaskState::Sent

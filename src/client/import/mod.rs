@@ -1,10 +1,10 @@
 //! Uploads a local tree to a running server.
 //!
-//! The planner compares one folder after the other with the drive ([`plan`]). Small files and folders are sent together,
-//! as a tar ([`batch`], [`mod@tar`]); workers upload the others in parallel ([`upload`]). Memory is bounded by the largest
-//! folder, not by the tree. If the user may write nowhere at the target, the first refusal ends the import ([`refusal`]).
-//! No state is kept between runs: a file that is already on the drive is recognized by size, time and digest, so a second
-//! run completes an interrupted one.
+//! The planner compares one folder after the other with the drive ([`plan`]). Small files and folders are sent
+//! together, as a tar ([`batch`], [`mod@tar`]); workers upload the others in parallel ([`upload`]). Memory is bounded
+//! by the largest folder, not by the tree. If the user may write nowhere at the target, the first refusal ends the
+//! import ([`refusal`]). No state is kept between runs: a file that is already on the drive is recognized by size, time
+//! and digest, so a second run completes an interrupted one.
 
 mod batch;
 mod count;

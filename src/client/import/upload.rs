@@ -127,11 +127,11 @@ impl Uploader {
         let reading = self.read(job).await?;
         let ReadFile { version, digest, .. } = &reading;
         match job.decide(version, digest, self.overwrite) {
-            Decision::Keep => {
+            Decision::Present => {
                 self.stats.kept(version.size);
                 return Ok(());
             }
-            Decision::Leave => {
+            Decision::Skip => {
                 job.note_left(&self.stats);
                 return Ok(());
             }
@@ -151,8 +151,8 @@ impl Uploader {
         Ok(())
     }
 
-    /// A file that was not there before is there now: that of another program, or this one, if only the answer was lost.
-    /// [`SendError::Taken`] if it is gone again.
+    /// A file that was not there before is there now: that of another program, or this one, if only the answer was
+    /// lost. [`SendError::Taken`] if it is gone again.
     async fn compare(&self, job: &FileUpload, reading: &ReadFile) -> Result<(), SendError> {
         let there = self.retry.run(async || self.client.stat(&job.path).await).await?.map(RemoteFile::from);
         if there.ok_or(SendError::Taken)?.is(&reading.version, &reading.digest) {

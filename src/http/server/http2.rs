@@ -1,8 +1,8 @@
 //! One connection of HTTP/2, from its first byte to its last. Its requests run beside each other, each in a task of its
 //! own: a *stream*.
 //!
-//! The HTTP library limits how much a client may send. It does not limit how long: here an idle connection is closed, and
-//! a stream is reset whose client reads nothing of the response.
+//! The HTTP library limits how much a client may send. It does not limit how long: here an idle connection is closed,
+//! and a stream is reset whose client reads nothing of the response.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -98,8 +98,8 @@ pub async fn serve(
             done = &mut connection => {
                 return closing.map(|(why, _)| why).or_else(|| done.err().and_then(|error| why(&error, &socket)));
             }
-            // IMPORTANT: after the connection was polled. A response that was queued before is then in the socket, or in
-            // the bytes that wait for it.
+            // IMPORTANT: after the connection was polled. A response that was queued before is then in the socket, or
+            // in the bytes that wait for it.
             why = poll_fn(|cx| {
                 streams.settle(cx, !socket.is_unsent());
                 frames.poll_end(cx, &mut check_memory, || streams.is_of_user())
@@ -203,6 +203,7 @@ mod tests {
     use axum::Router;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
     use tokio::task::JoinHandle;
+    use tokio::time::timeout;
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::final_response::FinalResponses;
@@ -255,9 +256,32 @@ mod tests {
         let others = memory.of_strangers();
         let _all = others.take(8 << 20).await;
         let waiting = tokio::spawn(async move { others.take(8 << 20).await });
-        let why = tokio::time::timeout(Duration::from_secs(9), serving).await.unwrap().unwrap();
+        let why = timeout(Duration::from_secs(9), serving).await.unwrap().unwrap();
         assert_eq!(why, Some(CloseReason::MadeRoom));
         waiting.abort();
+    }
+
+    /// Its client may read the response only when it has sent the body, and would see nothing but a reset.
+    #[tokio::test(start_paused = true)]
+    async fn the_body_of_a_request_without_a_place_is_drained() {
+        let (mut client, server) = duplex(1 << 20);
+        let app = Router::new().fallback(async || std::future::pending::<StatusCode>().await);
+        let serving = start(server, app, &ConnectionLimit::new(1, 1), Timeouts::for_tests());
+        let (preface, request) = REQUEST.split_at(REQUEST.len() - 15);
+        // Without END_STREAM: a body follows. The first one needs no place, the second one has the only one.
+        let head = |stream| [&[0, 0, 6, 1, 4, 0, 0, 0, stream][..], &request[9..]].concat();
+        client.write_all(&[preface, &head(1), &head(3), &head(5)].concat()).await.unwrap();
+        let mut sent = Vec::new();
+        let is_reset = |sent: &[u8]| sent.windows(9).any(|bytes| bytes == [0, 0, 4, 3, 0, 0, 0, 0, 5]);
+        let mut buffer = [0; 4096];
+        while let Ok(read) = timeout(Duration::from_secs(5), client.read(&mut buffer)).await {
+            sent.extend_from_slice(&buffer[..read.unwrap()]);
+        }
+        assert!(sent.windows(6).any(|bytes| bytes[0] == 1 && bytes[2..] == [0, 0, 0, 5]), "no response: {sent:?}");
+        assert!(!is_reset(&sent), "{sent:?}");
+        let read = timeout(Duration::from_secs(15), client.read(&mut buffer)).await.expect("it ends");
+        assert!(is_reset(&buffer[..read.unwrap()]));
+        serving.abort();
     }
 
     /// The library has written the whole response, but what is below it has not: as TLS may.
@@ -273,6 +297,8 @@ mod tests {
         assert!(!serving.is_finished() && slots.acquire(HERE).is_none());
         let mut all = Vec::new();
         client.read_to_end(&mut all).await.unwrap();
+        let settings = all[9..].chunks(6).take(usize::from(all[2]) / 6);
+        assert!(all[3] == 4 && settings.into_iter().any(|setting| setting == [0, 1, 0, 0, 0, 0]), "no table: {all:?}");
         // A frame HEADERS with END_STREAM and END_HEADERS on the stream.
         assert!(all.windows(6).any(|bytes| bytes == [1, 5, 0, 0, 0, 1]), "{all:?}");
         assert_eq!(serving.await.unwrap(), Some(CloseReason::Idle));

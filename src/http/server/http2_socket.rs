@@ -156,6 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http2Socket<S> {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncWriteExt, duplex};
+    use tokio::time::{sleep, timeout};
 
     use super::super::http2_frames::tests::frame;
     use super::super::http2_frames::{DATA, HEADERS};
@@ -184,6 +185,33 @@ mod tests {
             assert!(!is_flooded(&honest, piece).await, "{piece}");
             assert!(is_flooded(&[&honest[..], &ping].concat(), piece).await, "{piece}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_socket_that_waits_for_memory_is_paused() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let memory = Budget::new(1 << 20);
+        let all = [1 << 20, 4096].map(|bytes| std::iter::from_fn(|| memory.try_take(bytes)).collect::<Vec<_>>());
+        let sent = [&PREFACE[..], &frame(DATA, 0, b"x").repeat(400)].concat();
+        let (mut client, server) = duplex(sent.len());
+        client.write_all(&sent).await.unwrap();
+        let state = Arc::new(SocketState::default());
+        let mut socket = Http2Socket::new(server, state.clone(), Arc::new(ConnectionMemory::new(memory)));
+        let (mut buffer, mut read) = (vec![0; sent.len()], 0);
+        sleep(SECOND).await;
+        while let Ok(more) = timeout(SECOND, socket.read(&mut buffer[read..])).await {
+            read += more.unwrap();
+        }
+        assert!(read < sent.len());
+        assert_eq!(state.paused_for(), SECOND);
+        drop(all);
+        while read < sent.len() {
+            read += socket.read(&mut buffer[read..]).await.unwrap();
+        }
+        let paused = state.paused_for();
+        assert!((SECOND..SECOND * 2).contains(&paused), "{paused:?}");
+        sleep(SECOND).await;
+        assert_eq!(state.paused_for(), paused, "it is over");
     }
 
     #[tokio::test]

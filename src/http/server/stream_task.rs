@@ -146,6 +146,7 @@ impl<F> StreamTask<F> {
             *stall = None;
             state.set_stalled(false);
             if pace.is_too_slow(&timeouts.limits, others_wait()) {
+                tracing::debug!("a stream was reset: its client reads too slowly");
                 return true;
             }
         }
