@@ -1,5 +1,5 @@
-//! A user who asks: what his account says at one instant. By a share it is the account of its maker. The grants to every
-//! user are of a second row, which is read at almost the same time.
+//! A user who asks: what his account says at one instant. By a share it is the account of its maker. The grants to
+//! every user are of a second row, which is read at almost the same time.
 
 use super::open_share::OpenShare;
 use crate::schema::account::{Quota, Stamp, Usage};

@@ -26,8 +26,8 @@ pub(super) const SESSION_UNUSED_MS: i64 = 14 * 24 * HOUR_MS;
 /// A session expires so long after its login.
 pub(super) const SESSION_MS: i64 = 90 * 24 * HOUR_MS;
 
-/// Who asks, and what his account said at one instant: the [`Asker`], or nobody. What is decided on it is guarded by its
-/// checks. Only [`Auth`] makes it. Cheap to clone.
+/// Who asks, and what his account said at one instant: the [`Asker`], or nobody. What is decided on it is guarded by
+/// its checks. Only [`Auth`] makes it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Authority {
     pub(super) asker: Option<Arc<Asker>>,

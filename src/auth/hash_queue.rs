@@ -3,8 +3,9 @@
 //!
 //! Nobody without a password keeps others waiting:
 //!
-//! - The memory is a lane of its own. It is taken from that of requests for good: with the start if the drive has users,
-//!   or else with the first password. So a drive without users has all of it for uploads, and no upload holds up a login.
+//! - The memory is a lane of its own. It is taken from that of requests for good: with the start if the drive has
+//!   users, or else with the first password. So a drive without users has all of it for uploads, and no upload holds up
+//!   a login.
 //! - Passwords of unknown senders wait in a line of their own, of which only the first waits for a turn. The users of
 //!   the drive come next, however many of the others wait.
 //! - The queue has room for users that no unknown sender can take, and each address and each user has a bound.

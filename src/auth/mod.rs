@@ -118,7 +118,8 @@ impl Auth {
         Self { verifier: Verifier::new(memory), ..self }
     }
 
-    /// Takes the memory for passwords, for good, if there is a user. Before the first request: uploads may hold it for hours.
+    /// Takes the memory for passwords, for good, if there is a user. Before the first request: uploads may hold it for
+    /// hours.
     pub async fn take_password_memory(&self) {
         // What cannot be read has users.
         if self.has_users().await.unwrap_or(true) {

@@ -4,8 +4,8 @@
 //! whatever clients do. A quarter of the budget is for small buffers alone, so that a request for a small file does not
 //! wait behind large ones.
 //!
-//! Strangers are those who ask by the link of a share. All of them together have a quarter of the budget at most, and the
-//! strangers of one address a quarter of that: [`Budget::of_stranger`].
+//! Strangers are those who ask by the link of a share. All of them together have a quarter of the budget at most, and
+//! the strangers of one address a quarter of that: [`Budget::of_stranger`].
 
 mod part;
 
@@ -26,8 +26,8 @@ const SMALL: usize = 64 << 10;
 const STRANGERS_DIVISOR: usize = 4;
 /// The strangers of one address have the part of strangers divided by this.
 const ADDRESS_DIVISOR: usize = 4;
-/// In the parts of strangers, a buffer of at most this many bytes is small: what has become large has had a small one before,
-/// and must not wait for those that are where it was.
+/// In the parts of strangers, a buffer of at most this many bytes is small: what has become large has had a small one
+/// before, and must not wait for those that are where it was.
 pub const STRANGERS_SMALL: usize = 256 << 10;
 /// Requests of the strangers of one address that wait.
 const WAITING_OF_ADDRESS: i64 = 64;
@@ -90,8 +90,8 @@ impl Budget {
         Self { whole: Arc::new(Part::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }
     }
 
-    /// The same budget, for the strangers of this address. They wait for each other while they have the part of an address,
-    /// and nobody else waits for them then. All strangers wait while they have the part of strangers.
+    /// The same budget, for the strangers of this address. They wait for each other while they have the part of an
+    /// address, and nobody else waits for them then. All strangers wait while they have the part of strangers.
     pub fn of_stranger(&self, address: ClientNet) -> Self {
         Self { holder: Holder::Address(self.strangers.of_address(address)), ..self.clone() }
     }
@@ -118,8 +118,8 @@ impl Budget {
         self.whole.limit.unwrap_or(usize::MAX)
     }
 
-    /// Takes this many bytes once they are free; as many as its smallest part has for such buffers if that is less. First come,
-    /// first served.
+    /// Takes this many bytes once they are free; as many as its smallest part has for such buffers if that is less.
+    /// First come, first served.
     pub async fn take(&self, bytes: usize) -> Permit {
         if let Some(permit) = self.try_take(bytes) {
             return permit;
@@ -160,14 +160,14 @@ impl Budget {
         limited.map(|level| level.largest_of(4)).min().unwrap_or(usize::MAX)
     }
 
-    /// Whether so many requests of this address wait that another one should be refused: their connections cannot be closed
-    /// for others while they wait.
+    /// Whether so many requests of this address wait that another one should be refused: their connections cannot be
+    /// closed for others while they wait.
     pub fn is_crowded(&self) -> bool {
         matches!(&self.holder, Holder::Address(part) if part.waiters.get() >= WAITING_OF_ADDRESS)
     }
 
-    /// How much is taken for a buffer: as much as there is in all that a permit is of. IMPORTANT: a permit has the same number
-    /// in each: more in one of them than in another would be of the part of others.
+    /// How much is taken for a buffer: as much as there is in all that a permit is of. IMPORTANT: a permit has the same
+    /// number in each: more in one of them than in another would be of the part of others.
     fn size(&self, buffer: usize) -> Size {
         Size { buffer, taken: self.levels().map(|level| level.lane(buffer).bytes()).fold(buffer, usize::min) }
     }

@@ -97,8 +97,8 @@ impl Lane {
 }
 
 impl Part {
-    /// `limit`: bytes; none if it is unlimited. IMPORTANT: both lanes have room for the largest small buffer, or a permit would
-    /// be for less than its buffer; where they do not fit, the part has more than its limit.
+    /// `limit`: bytes; none if it is unlimited. IMPORTANT: both lanes have room for the largest small buffer, or a
+    /// permit would be for less than its buffer; where they do not fit, the part has more than its limit.
     pub fn new(limit: Option<usize>, largest_small: usize) -> Self {
         let (metrics, bytes) = (BudgetMetrics::default(), limit.unwrap_or(0));
         metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));

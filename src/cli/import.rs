@@ -15,10 +15,10 @@ use crate::client::stats::TransferStats;
 /// Upload a folder and all that it holds, with the times of its files.
 ///
 /// What is on the drive with the same size, time and SHA-256 (as the drive knows it; no content is read there) is left
-/// as it is, so an import that was interrupted is run again. Other files of the same name are replaced and counted, also
-/// those of other users, or left as they are with --no-overwrite; nothing is removed. Symbolic links, pipes, sockets and
-/// devices, and data folders and backups of drives, are named and not followed. Exit code 1 if a file failed, each is
-/// named, or if it was interrupted.
+/// as it is, so an import that was interrupted is run again. Other files of the same name are replaced and counted,
+/// also those of other users, or left as they are with --no-overwrite; nothing is removed. Symbolic links, pipes,
+/// sockets and devices, and data folders and backups of drives, are named and not followed. Exit code 1 if a file
+/// failed, each is named, or if it was interrupted.
 #[derive(Args)]
 pub struct ImportArgs {
     /// The folder whose content is uploaded.

@@ -82,8 +82,9 @@ impl MoveCopyArgs {
         })
     }
 
-    /// Says that a part of a folder may be copied. `was_there`: whether the target was a folder before, if that is known.
-    /// After a 500 all is copied but what is damaged; what is refused before anything is copied is an error of the client.
+    /// Says that a part of a folder may be copied. `was_there`: whether the target was a folder before, if that is
+    /// known. After a 500 all is copied but what is damaged; what is refused before anything is copied is an error of
+    /// the client.
     async fn with_copy_remedy(
         &self,
         client: &DriveClient,

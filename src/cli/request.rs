@@ -83,8 +83,8 @@ impl RequestArgs {
 const PAGE: &str = "10000";
 
 impl RequestArgs {
-    /// Prints all pages of a list, and returns how many entries there are. `request` makes the request for the page of a
-    /// query; `text` is the text for an entry.
+    /// Prints all pages of a list, and returns how many entries there are. `request` makes the request for the page of
+    /// a query; `text` is the text for an entry.
     pub async fn pages(
         &self,
         (client, out): (&DriveClient, &mut Out),
@@ -123,8 +123,8 @@ impl RequestArgs {
         Ok(())
     }
 
-    /// Prints all pages of any list, and returns how many items there are. `items`: those of a page, and its cursor to the
-    /// next one; `print` prints one as text.
+    /// Prints all pages of any list, and returns how many items there are. `items`: those of a page, and its cursor to
+    /// the next one; `print` prints one as text.
     async fn all_pages<P: DeserializeOwned, T>(
         &self,
         (client, out): (&DriveClient, &mut Out),

@@ -11,11 +11,13 @@ use crate::client::{ClientError, DriveClient, ServerAccess};
 
 #[derive(Args)]
 pub struct ServerArg {
-    /// The server to talk to. On a drive without users, a name as in http://tom@127.0.0.1:8080 is that of who adds the files.
+    /// The server to talk to. On a drive without users, a name as in http://tom@127.0.0.1:8080 is that of who adds the
+    /// files.
     #[arg(long, value_name = "URL", env = "ROWDRIVE_SERVER", value_parser = server)]
     #[arg(default_value = "http://127.0.0.1:8080")]
     server: Url,
-    /// The certificate of the CA that issued the one of an https server, in PEM; without it, the CAs of this system count.
+    /// The certificate of the CA that issued the one of an https server, in PEM; without it, the CAs of this system
+    /// count.
     #[arg(long, value_name = "FILE", env = "ROWDRIVE_CA")]
     ca: Option<PathBuf>,
     /// A file with a token, as whose user to ask; only its owner, or its group, may read it.

@@ -64,8 +64,8 @@ impl SignalCount {
 
 /// From now on, an interrupted command prints one line: it is safe to run the command again.
 ///
-/// For commands that may be killed at any moment, and that block the threads of this runtime. A signal that this process
-/// was started to ignore stays ignored.
+/// For commands that may be killed at any moment, and that block the threads of this runtime. A signal that this
+/// process was started to ignore stays ignored.
 pub fn explain_interruption() -> io::Result<()> {
     let handler = |number: Number| match is_ignored(number) {
         true => Ok(None),

@@ -108,8 +108,8 @@ impl BodyWaiter {
 #[error("the client sends too slowly")]
 pub struct BodyTooSlow;
 
-/// The error for a body whose stream was reset, or whose connection was lost. The HTTP library reports some of them as an
-/// end of the body: a reset without an error code among them.
+/// The error for a body whose stream was reset, or whose connection was lost. The HTTP library reports some of them as
+/// an end of the body: a reset without an error code among them.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the stream of the body has not ended")]
 struct StreamCut;

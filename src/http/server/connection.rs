@@ -79,7 +79,8 @@ pub async fn serve(
         async move {
             match guard {
                 Some(guard) => handle((request, framed, is_secure), app, timeouts, guard).await,
-                // Evicted: the connection is about to be dropped. Its client gets a 503, and the request is not executed.
+                // Evicted: the connection is about to be dropped. Its client gets a 503, and the request is not
+                // executed.
                 None => pending().await,
             }
         }

@@ -1,12 +1,12 @@
 //! The limit of open connections, in all and of one address (of IPv6: of one /64).
 //!
 //! At the limit a new connection evicts another one, so that slow clients, however many, do not keep others out. The
-//! connection that has been idle longest is evicted first. If none is idle, the limit evicts one whose handler waits for a
-//! body that no known user sends; then the one that has stalled longest: its client reads nothing of its response, or
-//! sends nothing of a body that the handler waits for. A request whose body is complete is never evicted before its
-//! response: it may have been executed. A response may begin before the body has ended, as the answer to a tar does: then
-//! both stalls count. An HTTP/2 connection has several requests: [`Streams`](super::streams::Streams) reports it as one
-//! that stalls while all of them do.
+//! connection that has been idle longest is evicted first. If none is idle, the limit evicts one whose handler waits
+//! for a body that no known user sends; then the one that has stalled longest: its client reads nothing of its
+//! response, or sends nothing of a body that the handler waits for. A request whose body is complete is never evicted
+//! before its response: it may have been executed. A response may begin before the body has ended, as the answer to a
+//! tar does: then both stalls count. An HTTP/2 connection has several requests: [`Streams`](super::streams::Streams)
+//! reports it as one that stalls while all of them do.
 //!
 //! ```text
 //! Idle -> Handling -> Responding -> Idle      a request arrives, the handler returns, the last byte is flushed

@@ -1,13 +1,13 @@
 //! What an HTTP/2 connection makes the server keep beside the content of its bodies and heads.
 //!
 //! The library keeps each frame DATA in a slot of some 220 bytes until the handler takes it, however short it is. A
-//! connection never gives slots back: it keeps as many as ever waited at once (h2 0.4, `Buffer`). A frame that waits also
-//! keeps the [buffer](super::read_buffers) that it was read into. So a connection takes memory of the
-//! [budget](crate::budget) when the sum of both is more than a step; what bodies may keep of buffers does not count. While
-//! there is none, its socket is not read.
+//! connection never gives slots back: it keeps as many as ever waited at once (h2 0.4, `Buffer`). A frame that waits
+//! also keeps the [buffer](super::read_buffers) that it was read into. So a connection takes memory of the
+//! [budget](crate::budget) when the sum of both is more than a step; what bodies may keep of buffers does not count.
+//! While there is none, its socket is not read.
 //!
-//! The [table of header fields](super::hpack_table) has half a step of its own, and permits of its own: a pause of the socket
-//! does not make it smaller. While there is no memory for it, the connection ends in order.
+//! The [table of header fields](super::hpack_table) has half a step of its own, and permits of its own: a pause of the
+//! socket does not make it smaller. While there is no memory for it, the connection ends in order.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,15 +25,15 @@ use crate::http::metrics::CloseReason;
 
 /// Bytes of a slot, with what is noted of its frame here.
 const SLOT: usize = 256;
-/// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB, as
-/// clients send them, the windows of 64 bodies need slots of so many bytes.
+/// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB,
+/// as clients send them, the windows of 64 bodies need slots of so many bytes.
 const STEP: usize = 64 << 10;
-/// What each body beside the first one may keep of buffers without a permit: its request has a place, so there are few such
-/// bodies.
+/// What each body beside the first one may keep of buffers without a permit: its request has a place, so there are few
+/// such bodies.
 /// Otherwise bodies whose handlers wait would keep the socket from being read for the others.
 const BODY: usize = 2 * STEP;
-/// Permits for frames of a connection: slots for 6,400 frames, fewer than those for which the library ends it (some 8,000 of
-/// one byte).
+/// Permits for frames of a connection: slots for 6,400 frames, fewer than those for which the library ends it (some
+/// 8,000 of one byte).
 const PERMITS: usize = 24;
 /// What the table of header fields may keep without a permit.
 const HEADER_TABLE: usize = STEP / 2;
@@ -169,8 +169,8 @@ impl ConnectionMemory {
             kept.end_stream(stream);
         }
         if kept.bodies == 0 {
-            // Of a body without a frame, whose end comes after its response, nothing else tells. This also forgets frames of
-            // a request that the library has not handed over yet: what was read at once.
+            // Of a body without a frame, whose end comes after its response, nothing else tells. This also forgets
+            // frames of a request that the library has not handed over yet: what was read at once.
             kept.buffers.take_all();
         }
         kept.taken();
@@ -188,9 +188,10 @@ impl ConnectionMemory {
         interval_from_now(CHECK)
     }
 
-    /// Ready when the connection should end: at once when others have waited for memory that it has ([`CloseReason::MadeRoom`]),
-    /// in order when there is none for its table of header fields ([`CloseReason::FullTable`]). A connection of a user
-    /// only ends in order, for what its table has: nothing is lost.
+    /// Ready when the connection should end: at once when others have waited for memory that it has
+    /// ([`CloseReason::MadeRoom`]), in order when there is none for its table of header fields
+    /// ([`CloseReason::FullTable`]). A connection of a user only ends in order, for what its table has: nothing is
+    /// lost.
     pub fn poll_end(
         &self,
         cx: &mut Context<'_>,
@@ -332,8 +333,8 @@ impl KeptState {
         !(self.permits.is_empty() && self.header_permits.is_empty())
     }
 
-    /// Bytes of buffers beyond what the bodies beside the first one may keep. IMPORTANT: those are not for slots, which are not
-    /// given back when bodies end.
+    /// Bytes of buffers beyond what the bodies beside the first one may keep. IMPORTANT: those are not for slots, which
+    /// are not given back when bodies end.
     fn buffers_to_pay(&self) -> usize {
         self.buffers.beside_frames().saturating_sub(BODY * self.accepted.saturating_sub(1))
     }
@@ -405,7 +406,8 @@ mod tests {
         frames.received(&all, buffer, pieces).map(|()| all)
     }
 
-    /// One frame of a byte in each buffer of this size, as many as there is room for. They wait as long as this is kept.
+    /// One frame of a byte in each buffer of this size, as many as there is room for. They wait as long as this is
+    /// kept.
     async fn fill(frames: &ConnectionMemory, wait: &mut FrameWait, buffer: usize) -> Vec<Vec<u8>> {
         let mut waiting = Vec::new();
         while let Ok(free) = room(frames, wait).now_or_never().unwrap_or(Err(NoMemory)) {

@@ -1,9 +1,10 @@
 //! Drains the unread rest of a request's body, so that an early response reaches its client.
 //!
-//! A request may be answered before its body is read. If the socket is closed while the client still sends, the client's
-//! system discards the response (RFC 9112 section 9.6). So the rest is read and dropped for a while. A client that waits
-//! for `100 Continue`, and has not got it, sends no body: then there is nothing to drain. In HTTP/2 the server could
-//! stop the stream of a body alone (RFC 9113 section 8.1), but then common clients discard the response too: curl 7.88 does.
+//! A request may be answered before its body is read. If the socket is closed while the client still sends, the
+//! client's system discards the response (RFC 9112 section 9.6). So the rest is read and dropped for a while. A client
+//! that waits for `100 Continue`, and has not got it, sends no body: then there is nothing to drain. In HTTP/2 the
+//! server could stop the stream of a body alone (RFC 9113 section 8.1), but then common clients discard the response
+//! too: curl 7.88 does.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

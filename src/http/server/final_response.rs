@@ -33,8 +33,8 @@ impl FinalResponses {
         self.0.try_acquire().ok()
     }
 
-    /// Sends a problem, closes its side, and reads until the client closes: otherwise the client's system may discard the
-    /// response before the client reads it (RFC 9112 section 9.6).
+    /// Sends a problem, closes its side, and reads until the client closes: otherwise the client's system may discard
+    /// the response before the client reads it (RFC 9112 section 9.6).
     pub async fn send(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin, kind: ProblemKind, detail: &'static str) {
         let response = Problem::new(kind, detail).raw();
         let Some(_place) = self.try_place() else {

@@ -43,8 +43,8 @@ impl<S: AsyncRead + Unpin> FramedStream<S> {
         self.unsent
     }
 
-    /// Reads a head, or the rest of a body after its response. The HTTP library's buffer grows with the size of a read and
-    /// never shrinks: it must not grow for bytes that no handler reads.
+    /// Reads a head, or the rest of a body after its response. The HTTP library's buffer grows with the size of a read
+    /// and never shrinks: it must not grow for bytes that no handler reads.
     fn poll_small_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut bytes = [0; SMALL_READ];
         let free = bytes.get_mut(..buf.remaining().min(SMALL_READ)).unwrap_or_default();
@@ -78,8 +78,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FramedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        // The HTTP library flushes the stream after it has written all its bytes, and once more after it has dropped the
-        // response: the last byte may have been written before that.
+        // The HTTP library flushes the stream after it has written all its bytes, and once more after it has dropped
+        // the response: the last byte may have been written before that.
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.unsent = false;
             self.slot.flushed();

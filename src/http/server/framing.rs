@@ -1,11 +1,11 @@
 //! Request smuggling: finds requests with both `Content-Length` and `Transfer-Encoding` (RFC 9112 section 6.3).
 //!
-//! Two programs may disagree where such a request ends: a proxy in front may use the other header. hyper 1 itself rejects
-//! differing lengths, and codings that do not end with `chunked`. But of this pair it removes `Content-Length` before a
-//! handler sees the request (`proto/h1/role.rs`), and it has no option to keep or reject it. So this module scans the
-//! bytes of each head for the names of the two headers, and skips bodies by their length. It stops at the first request
-//! with `Transfer-Encoding`: the response to it closes the connection. So chunks need not be parsed twice, and bytes
-//! after them are never a request.
+//! Two programs may disagree where such a request ends: a proxy in front may use the other header. hyper 1 itself
+//! rejects differing lengths, and codings that do not end with `chunked`. But of this pair it removes `Content-Length`
+//! before a handler sees the request (`proto/h1/role.rs`), and it has no option to keep or reject it. So this module
+//! scans the bytes of each head for the names of the two headers, and skips bodies by their length. It stops at the
+//! first request with `Transfer-Encoding`: the response to it closes the connection. So chunks need not be parsed
+//! twice, and bytes after them are never a request.
 
 use std::collections::VecDeque;
 

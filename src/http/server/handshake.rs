@@ -1,5 +1,5 @@
-//! The TLS handshake of a connection. It has as much time as the head of a request, and the connection counts towards the
-//! [limit](super::connection_limit) meanwhile, as an idle one.
+//! The TLS handshake of a connection. It has as much time as the head of a request, and the connection counts towards
+//! the [limit](super::connection_limit) meanwhile, as an idle one.
 
 use std::io;
 use std::time::Duration;

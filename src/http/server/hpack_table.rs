@@ -1,14 +1,15 @@
 //! What the heads of an HTTP/2 connection may leave in its table of header fields (HPACK, RFC 7541).
 //!
 //! The library decodes heads. A field that a client puts into the table keeps the memory in which it was decoded, until
-//! others push it out or the client empties the table. So the server announces a table of size 0, which a client confirms
-//! at the start of its next head (section 4.2). Heads before that, and those of a client that breaks the rule, are counted.
+//! others push it out or the client empties the table. So the server announces a table of size 0, which a client
+//! confirms at the start of its next head (section 4.2). Heads before that, and those of a client that breaks the rule,
+//! are counted.
 
 use super::http2_frames::{FramePiece, HEADERS};
 
-/// Bytes that the library may keep for each byte of a head. It decodes Huffman codes into buffers of at least 4 KiB, and
-/// takes a new one when there are less than two bytes for each byte of code: then half of the last one is used, by at least
-/// five bits of code for each byte (h2 0.4, `huffman::decode`).
+/// Bytes that the library may keep for each byte of a head. It decodes Huffman codes into buffers of at least 4 KiB,
+/// and takes a new one when there are less than two bytes for each byte of code: then half of the last one is used, by
+/// at least five bits of code for each byte (h2 0.4, `huffman::decode`).
 const DECODED_PER_BYTE: usize = 4;
 /// Bytes of the copy that the library makes of a field that is cut at the end of a frame.
 const COPY: usize = 8 << 10;

@@ -105,8 +105,8 @@ impl<'a> FramePiece<'a> {
         self.offset + self.bytes.len() == self.header.rest
     }
 
-    /// The address at which the content of the frame starts, if it lies in memory as it was sent. Call it on the last piece
-    /// only.
+    /// The address at which the content of the frame starts, if it lies in memory as it was sent. Call it on the last
+    /// piece only.
     pub fn content_address(&self) -> usize {
         (self.bytes.as_ptr_range().end as usize).saturating_sub(self.header.rest)
     }

@@ -3,15 +3,16 @@
 //! - here: the loop over connections, and the shutdown; [`mod@accept`]: the listener
 //! - [`connection_limit`]: how many connections there may be, and which is evicted for a new one
 //! - [`write_timeout`]: the socket of a connection; [`handshake`]: TLS on it; [`tls`]: the certificate
-//! - [`connection`]: a connection of HTTP/1.1, from its first byte to its last; [`framed_stream`]: its bytes; [`framing`]:
-//!   requests whose end two programs may see differently
+//! - [`connection`]: a connection of HTTP/1.1, from its first byte to its last; [`framed_stream`]: its bytes;
+//!   [`framing`]: requests whose end two programs may see differently
 //! - [`http2`]: a connection of HTTP/2; [`streams`]: its requests; [`stream_task`]: their tasks; [`http2_body`]: their
 //!   responses; [`received_body`]: the bodies of requests; [`http2_socket`]: its bytes; [`socket_state`]: what is known
 //!   of them; [`http2_frames`]: the frames in them
-//! - [`connection_memory`]: what a connection of HTTP/2 keeps beside content, and the memory for it; [`read_buffers`]: the
-//!   memory that it is read into; [`hpack_table`]: its table of header fields
+//! - [`connection_memory`]: what a connection of HTTP/2 keeps beside content, and the memory for it; [`read_buffers`]:
+//!   the memory that it is read into; [`hpack_table`]: its table of header fields
 //! - [`peer`]: the address that a request comes from
-//! - [`slow_client`]: which clients are too slow; [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the unread rest of a body
+//! - [`slow_client`]: which clients are too slow; [`body_timeout`]: bodies that arrive too slowly; [`drain`]: the
+//!   unread rest of a body
 //! - [`final_response`]: a response outside of any request
 
 mod accept;
@@ -77,7 +78,8 @@ const SHUTDOWN: Duration = Duration::from_secs(30);
 /// How long connections may take to end after they were aborted.
 const ABORT: Duration = Duration::from_secs(1);
 /// How often the loop wakes up while there are connections. Whoever sets a timer that ends before all others wakes the
-/// thread that waits for events, which takes longer than a small read. With this timer, time-outs of requests end later.
+/// thread that waits for events, which takes longer than a small read. With this timer, time-outs of requests end
+/// later.
 const TICK: Duration = Duration::from_millis(250);
 /// What clients of HTTP/2 may make the server keep is the memory of requests divided by this.
 const PLACES_DIVISOR: usize = 4;
@@ -141,8 +143,8 @@ where
         }
         () = at_once => tracing::warn!("a second signal to stop: requests in flight are cut"),
     }
-    // A connection whose thread is in the middle of a write ends with that write. The close of the drive waits for it too,
-    // and knows how long.
+    // A connection whose thread is in the middle of a write ends with that write. The close of the drive waits for it
+    // too, and knows how long.
     let _ended = tokio::time::timeout(ABORT, connections.shutdown()).await;
     Ok(())
 }
@@ -156,8 +158,8 @@ struct ConnectionServer {
     memory: Budget,
     responses: FinalResponses,
     tls: Option<Arc<Tls>>,
-    /// Places for requests of HTTP/2: what their clients may make the server keep is a quarter of the memory for requests at
-    /// most.
+    /// Places for requests of HTTP/2: what their clients may make the server keep is a quarter of the memory for
+    /// requests at most.
     places: Arc<Places>,
 }
 

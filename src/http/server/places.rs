@@ -1,9 +1,9 @@
-//! Places for the requests of HTTP/2 connections: what their clients may make the server keep is bounded by them. A request
-//! that runs alone on its connection needs none.
+//! Places for the requests of HTTP/2 connections: what their clients may make the server keep is bounded by them. A
+//! request that runs alone on its connection needs none.
 //!
-//! Half of the places are for connections that have a request of a user, or had one lately; the other half for all others.
-//! In each half an address has a part, so that no client takes all. When a request is refused for want of a place, the
-//! clients whose requests have places of that half must hurry for a while.
+//! Half of the places are for connections that have a request of a user, or had one lately; the other half for all
+//! others. In each half an address has a part, so that no client takes all. When a request is refused for want of a
+//! place, the clients whose requests have places of that half must hurry for a while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -68,8 +68,8 @@ struct Proof {
     last: Option<Instant>,
 }
 
-/// A request of a user, until this is dropped: its connection has places of users. Keep it only while the server reads again
-/// and again whether its sender still is a user.
+/// A request of a user, until this is dropped: its connection has places of users. Keep it only while the server reads
+/// again and again whether its sender still is a user.
 pub struct UserRequest(Arc<ConnectionPlaces>);
 
 /// The places of an address in one half.
@@ -80,7 +80,8 @@ struct AddressPlaces {
     address_count: Option<Arc<PlaceCount>>,
 }
 
-/// A place, until it is dropped. It keeps the count of its address: another connection would get a count that knows of none.
+/// A place, until it is dropped. It keeps the count of its address: another connection would get a count that knows of
+/// none.
 pub struct Place {
     _permits: Vec<OwnedSemaphorePermit>,
     of: AddressPlaces,
@@ -137,8 +138,8 @@ impl PlaceCount {
 }
 
 impl ConnectionPlaces {
-    /// A user has proved himself by a request of this connection. If its place is of others, it gets one of users instead, as
-    /// long as there is one.
+    /// A user has proved himself by a request of this connection. If its place is of others, it gets one of users
+    /// instead, as long as there is one.
     pub fn begin_of_user(self: &Arc<Self>, place: Option<&mut Place>) -> UserRequest {
         self.proof().under_way += 1;
         if let (Some(place), Some(of_user)) = (place, &self.of_user)
@@ -197,8 +198,8 @@ impl AddressPlaces {
 impl Place {
     /// How long requests have been refused that could have had this place; none if none was refused lately.
     ///
-    /// When a whole half is taken, at first the addresses are asked that have half of their part, and after some seconds all:
-    /// it may be that none has so many.
+    /// When a whole half is taken, at first the addresses are asked that have half of their part, and after some
+    /// seconds all: it may be that none has so many.
     pub fn wanted_for(&self) -> Option<Duration> {
         let AddressPlaces { half, address_count } = &self.of;
         let has_many = address_count.as_ref().is_none_or(|own| own.free.available_permits() * 2 <= own.many);

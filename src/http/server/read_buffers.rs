@@ -1,12 +1,12 @@
 //! The memory that an HTTP/2 connection is read into, as far as something keeps it.
 //!
-//! The library reads into a buffer of some 8 KiB, or of one long frame. What it keeps of a frame, the content of DATA or a
-//! field of a head, is a slice of that buffer and keeps all of it, whatever else was there. The library tells nothing of its
-//! buffers, but a buffer is known by its addresses: bytes are read into it from its start to its end, and a handler that
-//! takes a frame gets the slice itself.
+//! The library reads into a buffer of some 8 KiB, or of one long frame. What it keeps of a frame, the content of DATA
+//! or a field of a head, is a slice of that buffer and keeps all of it, whatever else was there. The library tells
+//! nothing of its buffers, but a buffer is known by its addresses: bytes are read into it from its start to its end,
+//! and a handler that takes a frame gets the slice itself.
 //!
-//! The count misses only what lies before the first byte that was read into a buffer: the start of a frame that was moved
-//! there.
+//! The count misses only what lies before the first byte that was read into a buffer: the start of a frame that was
+//! moved there.
 
 use std::collections::BTreeMap;
 
@@ -57,8 +57,8 @@ impl ReadBuffers {
         self.next = address.saturating_add(bytes);
     }
 
-    /// A frame has arrived whose content is at this address: the byte before is of its header, or tells of its padding. It
-    /// waits.
+    /// A frame has arrived whose content is at this address: the byte before is of its header, or tells of its padding.
+    /// It waits.
     pub fn add(&mut self, address: usize, stream: u32, content: usize) {
         let buffer = self.keep(address);
         buffer.frames += 1;
@@ -129,8 +129,8 @@ impl ReadBuffers {
 
     /// The buffer of the last read, which has this address.
     fn keep(&mut self, address: usize) -> &mut KeptBuffer {
-        // IMPORTANT: content may be empty, and its address then be the end of its buffer, or the start of the next one. The
-        // byte before it is in its own: the end of the frame's header at least.
+        // IMPORTANT: content may be empty, and its address then be the end of its buffer, or the start of the next one.
+        // The byte before it is in its own: the end of the frame's header at least.
         let before = address.saturating_sub(1);
         let (begin, end) = self.current;
         if before < begin {

@@ -1,5 +1,5 @@
-//! The body of a request over HTTP/2. It tells the [memory of its connection](super::connection_memory) which frames its
-//! handler has taken.
+//! The body of a request over HTTP/2. It tells the [memory of its connection](super::connection_memory) which frames
+//! its handler has taken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ impl<B: Body<Data = Bytes> + Unpin> Drop for ReceivedBody<B> {
     /// Takes what has arrived: it does not wait any more. The library keeps nothing of what arrives later.
     fn drop(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
-        // As many frames as the windows of a connection have room for, of 256 bytes; of shorter ones the library ends the
-        // connection before so many wait.
+        // As many frames as the windows of a connection have room for, of 256 bytes; of shorter ones the library ends
+        // the connection before so many wait.
         for _ in 0..1 << 14 {
             if !matches!(Pin::new(&mut *self).poll_frame(&mut cx), Poll::Ready(Some(Ok(_)))) {
                 break;

@@ -1,8 +1,9 @@
 //! Which clients are too slow, for a body that they send or a response that they read: no byte for a while, or too few
 //! bytes in all.
 //!
-//! While other requests wait for memory, or find no place over HTTP/2, a stall may last 5 seconds only, and the required rate doubles with each second
-//! of their wait. So the slowest clients are cut first, and no more of them than necessary.
+//! While other requests wait for memory, or find no place over HTTP/2, a stall may last 5 seconds only, and the
+//! required rate doubles with each second of their wait. So the slowest clients are cut first, and no more of them than
+//! necessary.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::http::options::Limits;
 pub const MIN_RATE: u64 = 1024;
 /// How long a client may stall while others wait for memory, a connection or a place of HTTP/2.
 pub const SHORT_STALL: Duration = Duration::from_secs(5);
-/// How many times the required rate doubles at most while others wait for memory: to 64 KiB a second, which a client with
-/// a slow link can still send.
+/// How many times the required rate doubles at most while others wait for memory: to 64 KiB a second, which a client
+/// with a slow link can still send.
 const MAX_DOUBLINGS: u64 = 6;
 /// After so long a wait for a client, its pace is counted anew for others who wait for memory.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -146,7 +147,8 @@ pub struct StallTimer {
 }
 
 impl StallTimer {
-    /// `idle`: how long the stall may last. `paused`: for how long, in all, the server has not read what the client sends.
+    /// `idle`: how long the stall may last. `paused`: for how long, in all, the server has not read what the client
+    /// sends.
     pub fn start(idle: Duration, paused: Duration) -> Self {
         let next_check = Box::pin(tokio::time::sleep(idle.min(CHECK_INTERVAL)));
         Self { since: Instant::now(), paused, next_check, idle }
@@ -168,7 +170,8 @@ impl StallTimer {
         Poll::Ready(())
     }
 
-    /// Ready every second and at the end, and returns whether the stall has lasted too long. Call it until it is pending.
+    /// Ready every second and at the end, and returns whether the stall has lasted too long. Call it until it is
+    /// pending.
     pub fn poll_check(&mut self, cx: &mut Context<'_>, do_others_wait: impl Fn() -> bool) -> Poll<bool> {
         ready!(self.next_check.as_mut().poll(cx));
         let idle = if do_others_wait() { self.idle.min(SHORT_STALL) } else { self.idle };

@@ -64,11 +64,11 @@ impl Streams {
         Arc::new(Self { slot, places, socket, table: Mutex::new(table) })
     }
 
-    /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is no
-    /// place, or if the connection is evicted: then the request must not be executed.
+    /// A request has arrived. It takes one of the places if it is not the only one of its connection. None if there is
+    /// no place, or if the connection is evicted: then the request must not be executed.
     pub fn start(self: &Arc<Self>) -> Option<RunningStream> {
-        // IMPORTANT: the table stays locked while the slot changes. Otherwise the slot could get the states of two streams
-        // in the wrong order, and a connection could be evicted while a request is executed.
+        // IMPORTANT: the table stays locked while the slot changes. Otherwise the slot could get the states of two
+        // streams in the wrong order, and a connection could be evicted while a request is executed.
         let mut table = self.lock();
         let is_alone = table.running.is_empty();
         let place = if is_alone { None } else { Some(self.places.try_take()?) };

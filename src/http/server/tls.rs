@@ -58,8 +58,8 @@ struct PairFiles {
     key: PathBuf,
 }
 
-/// What changes when a file is replaced or written: device, inode, size, seconds and nanoseconds of the last change of its
-/// content, and of its inode: the latter cannot be set back. None if there is no file.
+/// What changes when a file is replaced or written: device, inode, size, seconds and nanoseconds of the last change of
+/// its content, and of its inode: the latter cannot be set back. None if there is no file.
 type FileStamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
 type PairStamp = [FileStamp; 2];
 

@@ -1,5 +1,5 @@
-//! A client's socket, below TLS. It ends the connection of a client that reads nothing of its response for too long, and
-//! resets the connection if a response that ends with it is cut.
+//! A client's socket, below TLS. It ends the connection of a client that reads nothing of its response for too long,
+//! and resets the connection if a response that ends with it is cut.
 
 use std::io;
 use std::pin::Pin;
@@ -34,9 +34,9 @@ impl ClientSocket {
         Self { stream, slot, timeouts, stall: None, has_space: false, pace, reset_on_close: false }
     }
 
-    /// Call it before the first byte of a response that ends with the connection, as an HTTP/1.0 response may: an orderly
-    /// close would make a part look like the whole. From here on the system resets the connection whenever it ends, also
-    /// when this process ends.
+    /// Call it before the first byte of a response that ends with the connection, as an HTTP/1.0 response may: an
+    /// orderly close would make a part look like the whole. From here on the system resets the connection whenever it
+    /// ends, also when this process ends.
     fn arm_reset(&mut self) -> io::Result<()> {
         if !self.reset_on_close && self.slot.is_close_delimited() {
             self.stream.set_zero_linger()?;
