@@ -13,7 +13,7 @@ use axum::http::Request;
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::connection_limit::ConnectionSlot;
-use super::slow_client::{Pace, SHORT_STALL, StallTimer, Timeouts, is_by_link};
+use super::slow_client::{EXCUSED, Pace, SHORT_STALL, StallTimer, Timeouts, is_by_link};
 use super::streams::RunningStream;
 
 /// What has to know whether the body of a request stalls: the connection, or in HTTP/2 its stream.
@@ -138,6 +138,8 @@ pub struct TimedBody {
     /// What was received, before this stall.
     pace: Pace,
     stall: Option<StallTimer>,
+    /// What is left of [`EXCUSED`].
+    excused: Duration,
     waiter: BodyWaiter,
     /// The connection was evicted during a stall: the handler gets no more of the body.
     evicted: bool,
@@ -145,7 +147,8 @@ pub struct TimedBody {
 
 impl TimedBody {
     pub fn new(body: Body, (timeouts, is_by_link): (Timeouts, bool), waiter: BodyWaiter) -> Self {
-        Self { body, timeouts, is_by_link, pace: Pace::default(), stall: None, waiter, evicted: false }
+        let pace = Pace::default();
+        Self { body, timeouts, is_by_link, pace, stall: None, excused: EXCUSED, waiter, evicted: false }
     }
 
     /// The pace with the present stall.
@@ -168,7 +171,7 @@ impl TimedBody {
 
     fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if let Some(stall) = &mut self.stall {
-            stall.exclude_pauses(self.waiter.paused_for());
+            stall.exclude_pauses(self.waiter.paused_for(), &mut self.excused);
         }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
@@ -238,7 +241,7 @@ mod tests {
     use futures_util::{FutureExt, StreamExt, stream};
     use http_body_util::BodyExt;
     use tokio::sync::mpsc;
-    use tokio::time::{advance, sleep, timeout};
+    use tokio::time::{Instant, advance, sleep, timeout};
 
     use super::super::connection_limit::ConnectionLimit;
     use super::super::places::Places;
@@ -345,28 +348,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_of_the_socket_are_not_its_clients_and_what_is_between_them_is() {
+    async fn pauses_of_the_socket_are_not_its_clients_for_a_while_and_what_is_between_them_is() {
         let idle = Limits::default().body_idle;
         let short = (Duration::from_millis(600), Duration::from_millis(400));
-        for ((read, pause), is_polled) in [((idle / 2, idle), true), (short, true), (short, false)] {
+        for ((read, pause), is_polled) in [((idle / 2, EXCUSED / 2), true), (short, true), (short, false)] {
             let (slots, socket) = (ConnectionLimit::new(1, 1), Arc::new(SocketState::default()));
             let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
             let streams = Streams::new(Arc::new(slots.acquire(HERE).unwrap()), places, socket.clone());
             let waiter = BodyWaiter::new(BodyCarrier::Stream(Arc::new(streams.start().unwrap())));
             let body = Body::from_stream(stream::pending::<std::io::Result<Bytes>>());
             let mut body = TimedBody::new(body, (Timeouts::for_tests(), false), waiter);
-            let mut read_for = Duration::ZERO;
-            while timeout(read, body.frame()).await.is_err() {
-                read_for += read;
+            let begun = Instant::now();
+            loop {
+                if timeout(read, body.frame()).await.is_ok() {
+                    break;
+                }
                 socket.set_paused(true);
-                if is_polled {
-                    assert!(timeout(pause, body.frame()).await.is_err());
-                } else {
+                if !is_polled {
                     sleep(pause).await;
+                } else if timeout(pause, body.frame()).await.is_ok() {
+                    break;
                 }
                 socket.set_paused(false);
             }
-            assert!((idle - read..idle + read).contains(&read_for), "{read:?}, {pause:?}: {read_for:?}");
+            let (lasted, excused) = (begun.elapsed(), socket.paused_for().min(EXCUSED));
+            let expected = idle + excused..=idle + excused + read + pause;
+            assert!(expected.contains(&lasted), "{read:?}, {pause:?}: {lasted:?}");
         }
     }
 

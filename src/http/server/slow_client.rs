@@ -28,6 +28,10 @@ pub const SHORT_STALL: Duration = Duration::from_secs(5);
 const MAX_DOUBLINGS: u64 = 6;
 /// After so long a wait for a client, its pace is counted anew for others who wait for memory.
 const WINDOW: Duration = Duration::from_secs(10);
+/// So much of the time in which the server does not read what a client sends is not a part of the stalls of one body,
+/// or of one response. It is short: the client may have brought it about by other requests, while this one holds
+/// memory.
+pub const EXCUSED: Duration = Duration::from_secs(3);
 /// How often a stall is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -158,9 +162,12 @@ impl StallTimer {
         self.since.elapsed()
     }
 
-    /// `paused`: as in [`start`](Self::start), now. What was added to it is not a part of the stall.
-    pub fn exclude_pauses(&mut self, paused: Duration) {
-        self.since += paused.saturating_sub(self.paused);
+    /// `paused`: as in [`start`](Self::start), now. What was added to it is not a part of the stall, as far as
+    /// `excused` is not used up: what is left of [`EXCUSED`].
+    pub fn exclude_pauses(&mut self, paused: Duration, excused: &mut Duration) {
+        let excluded = paused.saturating_sub(self.paused).min(*excused);
+        *excused -= excluded;
+        self.since += excluded;
         self.paused = paused;
     }
 
