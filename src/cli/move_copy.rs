@@ -6,6 +6,7 @@ use clap::Args;
 use reqwest::{Method, StatusCode};
 use rowdrive::api::entry::{CopiedEntryJson, CopiedJson, MoveRequest};
 use rowdrive::api::path;
+use rowdrive::api::problem::ProblemKind;
 
 use super::CommandOutcome;
 use super::path_arg::PathArg;
@@ -65,6 +66,9 @@ impl MoveCopyArgs {
             let was_there = if resource == path::COPY { self.is_folder(client).await } else { None };
             let answer = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await;
             let text = match answer {
+                Err(ClientError::Problem(problem)) if self.is_onto_folder(client, &problem).await => {
+                    return Err(self.with_new_path(*problem).into());
+                }
                 Err(ClientError::Problem(problem)) if resource == path::COPY => {
                     return Err(self.with_copy_remedy(client, *problem, was_there).await.into());
                 }
@@ -80,6 +84,23 @@ impl MoveCopyArgs {
             }
             Ok(writeln!(out)?)
         })
+    }
+
+    /// Whether it is refused since the target is a folder: a user may mean a path in it, as for the cp of a shell.
+    async fn is_onto_folder(&self, client: &DriveClient, problem: &ServerProblem) -> bool {
+        let is_of_target = problem.is_lack_of_right() || problem.is(ProblemKind::Exists);
+        is_of_target && !self.overwrite && self.is_folder(client).await == Some(true)
+    }
+
+    fn with_new_path(&self, problem: ServerProblem) -> ClientError {
+        let (to, name) = (self.to.text.trim_end_matches('/'), self.from.path.last());
+        let inside = format!("{to}/{name}");
+        let remedy = format!(
+            "{} is a folder: to put it in there, write the new path in full, as in {}",
+            printable(self.to.text.as_ref()),
+            printable(inside.as_ref())
+        );
+        ClientError::Problem(Box::new(problem.with_remedy(remedy)))
     }
 
     /// Says that a part of a folder may be copied. `was_there`: whether the target was a folder before, if that is

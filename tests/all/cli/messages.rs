@@ -31,6 +31,30 @@ fn who_has_no_right_is_told_what_he_may_do() {
     assert!(refused.code == Some(1) && !refused.err.contains(rights), "{refused:?}");
 }
 
+/// As with the cp of a shell.
+#[test]
+fn who_copies_onto_a_folder_is_told_to_write_the_new_path_in_full() {
+    let drive = Drive::new();
+    drive.add("tom");
+    let from = drive.folder.path().join("from");
+    write(&from.join("f"), b"x", 1);
+    drive.by("tom", &[&"import", &from, &"/home/tom"]).is_done();
+    drive.by("tom", &[&"mkdir", &"/home/tom/sub"]).is_done();
+    for (command, to, status) in [("cp", "/home/tom/sub", "(409)"), ("mv", "/home/tom", "(403)")] {
+        let refused = drive.by("tom", &[&command, &"/home/tom/f", &to]);
+        let inside = format!("{status}; {to} is a folder: to put it in there, write the new path in full, as in ");
+        assert!(refused.code == Some(1) && refused.err.contains(&inside), "{refused:?}");
+        assert!(refused.err.ends_with(&format!("{to}/f\n")), "{refused:?}");
+    }
+    // A token says what it may do itself.
+    let token = drive.folder.path().join("token");
+    drive
+        .by("tom", &[&"token", &"add", &"t", &"--path", &"/home/tom/sub", &"--rights", &"read", &"--out", &token])
+        .is_done();
+    let refused = drive.run(&[&"mkdir", &"/home/tom/sub/new", &"--token-file", &token]);
+    assert!(refused.err.ends_with("(403); this token may read in /home/tom/sub\n"), "{refused:?}");
+}
+
 #[test]
 fn a_copy_that_is_broken_off_says_that_a_part_may_be_there_and_is_completed() {
     let drive = Drive::new();
