@@ -58,6 +58,10 @@ impl ServerProblem {
         Self { remedy: Some(remedy), ..self }
     }
 
+    pub fn has_remedy(&self) -> bool {
+        self.remedy.is_some()
+    }
+
     /// Whether it is a problem of this kind.
     pub fn is(&self, kind: ProblemKind) -> bool {
         self.slug.as_deref() == Some(kind.slug())

@@ -7,9 +7,11 @@ use rowdrive::api::account::{RightsJson, SessionJson};
 use rowdrive::api::path;
 use rowdrive::api::rights::RightJson;
 
-use super::{DriveClient, Result, ServerProblem};
+use super::{ClientError, DriveClient, Result, ServerProblem};
 use crate::local_fs::printable;
 
+/// Bytes of an answer: a user has a thousand grants at most.
+const LONGEST: usize = 8 << 20;
 /// Directories that are named.
 const NAMED: usize = 5;
 /// The refusal is printed after so long, if the server does not say what the user may do.
@@ -18,31 +20,44 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 impl DriveClient {
     /// Who the user is, and what he may do by his credential.
     pub async fn session(&self) -> Result<SessionJson> {
-        self.json(self.resource_request(Method::GET, path::SESSION, &[])).await
+        let mut response = self.send(self.resource_request(Method::GET, path::SESSION, &[])).await?;
+        let mut json = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(|error| self.transport_error(&error))? {
+            json.extend_from_slice(&piece);
+            if json.len() > LONGEST {
+                let what = "what the user may do takes too many bytes".to_owned();
+                return Err(ClientError::UnexpectedAnswer(self.display_url().to_owned(), what));
+            }
+        }
+        self.parse(&String::from_utf8_lossy(&json))
     }
 }
 
-/// The problem with what the user may do, if it is that he has no right to what was asked.
+/// The problem with what the user may do, if it is that he has no right to what was asked, and nothing else is said of
+/// it.
 pub async fn explained(client: &DriveClient, problem: ServerProblem) -> ServerProblem {
-    if !problem.is_lack_of_right() {
+    if !problem.is_lack_of_right() || problem.has_remedy() {
         return problem;
     }
+    let is_by_token = client.credential().is_some_and(|credential| credential.password().is_none());
     let session = tokio::time::timeout(TIMEOUT, client.session()).await;
-    match session.ok().and_then(Result::ok).as_ref().and_then(rights_in_words) {
+    let session = session.ok().and_then(Result::ok);
+    match session.and_then(|session| rights_in_words(&session, is_by_token)) {
         Some(rights) => problem.with_remedy(rights),
         None => problem,
     }
 }
 
 /// None of who may do everything, and on a drive without users.
-fn rights_in_words(session: &SessionJson) -> Option<String> {
+fn rights_in_words(session: &SessionJson, is_by_token: bool) -> Option<String> {
     let user = session.user.as_ref().filter(|_| !session.admin)?;
-    let user = printable(user.as_ref());
-    if session.rights.is_empty() {
+    let user = if is_by_token { "this token".to_owned() } else { printable(user.as_ref()) };
+    let rights: Vec<_> = session.rights.iter().filter(|of| !of.rights.is_empty()).collect();
+    if rights.is_empty() {
         return Some(format!("{user} has no right on any folder"));
     }
-    let named: Vec<_> = session.rights.iter().take(NAMED).map(of_directory).collect();
-    let others = match session.rights.len().saturating_sub(NAMED) {
+    let named: Vec<_> = rights.iter().take(NAMED).map(|of| of_directory(of)).collect();
+    let others = match rights.len().saturating_sub(NAMED) {
         0 => String::new(),
         1 => ", and in one more folder".to_owned(),
         many => format!(", and in {many} more folders"),
@@ -76,7 +91,7 @@ mod tests {
             let nothing = json!({"bytes": null, "files": null});
             let usage = json!({"bytes": 0, "files": 0});
             let session = json!({"user": user, "admin": admin, "rights": rights, "quota": nothing, "usage": usage});
-            rights_in_words(&from_value(session).unwrap())
+            rights_in_words(&from_value(session).unwrap(), false)
         };
         assert_eq!((words(None, true, 1), words(Some("eve"), true, 1)), (None, None));
         assert_eq!(words(Some("tom"), false, 0).unwrap(), "tom has no right on any folder");

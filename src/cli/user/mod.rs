@@ -204,6 +204,8 @@ impl Passwd {
             let password = Some(password_prompt::new(&user.name, self.new_password_file.as_deref())?);
             let change = UserChangeRequest { password, old, ..UserChangeRequest::default() };
             let changed = client.text(request_of(client, Method::PATCH, &user.name).json(&change)).await?;
+            // Whose it is may not have been asked for.
+            super::say(&format!("rowdrive: the password of {} is changed", printable(user.name.as_ref())));
             self.request.print((client, out), &changed, line)
         })
     }

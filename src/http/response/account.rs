@@ -45,7 +45,8 @@ impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Unauthorized => Self::unauthorized(),
-            AuthError::Forbidden => Self::forbidden(),
+            AuthError::Forbidden => Self::forbidden()
+                .with_detail("You have no right to this: ask an admin, or who has the right to share there."),
             AuthError::WrongPassword => Self::forbidden().with_detail("The old password is wrong."),
             AuthError::Store(error) => DriveError::from(error).into(),
             AuthError::Value(_) => Self::damaged(&error),
