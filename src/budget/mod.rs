@@ -85,6 +85,14 @@ impl Budget {
         Self::with_limit(None)
     }
 
+    /// For tests: a budget in which nothing is free, and the permits for all of it.
+    #[cfg(test)]
+    pub fn full() -> (Self, Vec<Permit>) {
+        let memory = Self::new(1 << 20);
+        let all = [1 << 20, 4096].map(|bytes| std::iter::from_fn(|| memory.try_take(bytes)).collect::<Vec<_>>());
+        (memory, all.into_iter().flatten().collect())
+    }
+
     fn with_limit(bytes: Option<usize>) -> Self {
         let strangers = StrangersPart::new(bytes.map(|bytes| bytes / STRANGERS_DIVISOR));
         Self { whole: Arc::new(Part::new(bytes, SMALL)), strangers: Arc::new(strangers), holder: Holder::Users }

@@ -63,14 +63,12 @@ impl MoveCopyArgs {
         self.request.run(async |client, out| {
             let request =
                 MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
-            let was_there = if resource == path::COPY { self.is_folder(client).await } else { None };
+            let is_copy = resource == path::COPY;
+            let was_there = if is_copy { self.is_folder(client).await } else { None };
             let answer = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await;
             let text = match answer {
-                Err(ClientError::Problem(problem)) if self.is_onto_folder(client, &problem).await => {
-                    return Err(self.with_new_path(*problem).into());
-                }
-                Err(ClientError::Problem(problem)) if resource == path::COPY => {
-                    return Err(self.with_copy_remedy(client, *problem, was_there).await.into());
+                Err(ClientError::Problem(problem)) => {
+                    return Err(self.with_remedy(client, *problem, (is_copy, was_there)).await.into());
                 }
                 answer => answer?,
             };
@@ -86,43 +84,39 @@ impl MoveCopyArgs {
         })
     }
 
-    /// Whether it is refused since the target is a folder: a user may mean a path in it, as for the cp of a shell.
-    async fn is_onto_folder(&self, client: &DriveClient, problem: &ServerProblem) -> bool {
-        let is_of_target = problem.is_lack_of_right() || problem.is(ProblemKind::Exists);
-        is_of_target && !self.overwrite && self.is_folder(client).await == Some(true)
-    }
-
-    fn with_new_path(&self, problem: ServerProblem) -> ClientError {
-        let (to, name) = (self.to.text.trim_end_matches('/'), self.from.path.last());
-        let inside = format!("{to}/{name}");
-        let remedy = format!(
-            "{} is a folder: to put it in there, write the new path in full, as in {}",
-            printable(self.to.text.as_ref()),
-            printable(inside.as_ref())
-        );
-        ClientError::Problem(Box::new(problem.with_remedy(remedy)))
-    }
-
-    /// Says that a part of a folder may be copied. `was_there`: whether the target was a folder before, if that is
-    /// known. After a 500 all is copied but what is damaged; what is refused before anything is copied is an error of
-    /// the client.
-    async fn with_copy_remedy(
+    /// Says what to do if the target is a folder: it may be meant to hold the new path, as for the cp of a shell, or
+    /// hold a part of a copy that has begun. `was_there`: whether it was a folder before a copy, if that is known.
+    async fn with_remedy(
         &self,
         client: &DriveClient,
         problem: ServerProblem,
-        was_there: Option<bool>,
+        (is_copy, was_there): (bool, Option<bool>),
     ) -> ClientError {
         let may_have_begun = was_there == Some(false) || (self.overwrite && problem.status.is_server_error());
+        // After a 500 all is copied but what is damaged.
         let is_all = problem.status == StatusCode::INTERNAL_SERVER_ERROR;
-        let problem = if may_have_begun && !is_all && self.is_folder(client).await == Some(true) {
-            problem.with_remedy(format!(
-                "{} may hold a part of the copy now, which the same command with --overwrite completes",
-                printable(self.to.text.as_ref())
-            ))
+        let is_of_target = problem.is_lack_of_right() || problem.is(ProblemKind::Exists);
+        let remedy = if is_copy && may_have_begun && !is_all {
+            self.part_of_copy()
+        } else if is_of_target && !self.overwrite && was_there != Some(false) {
+            self.new_path()
         } else {
-            problem
+            return ClientError::Problem(Box::new(problem));
         };
-        ClientError::Problem(Box::new(problem))
+        // What is refused before anything is copied has made no folder.
+        let is_folder = self.is_folder(client).await == Some(true);
+        ClientError::Problem(Box::new(if is_folder { problem.with_remedy(remedy) } else { problem }))
+    }
+
+    fn part_of_copy(&self) -> String {
+        let to = printable(self.to.text.as_ref());
+        format!("{to} may hold a part of the copy now, which the same command with --overwrite completes")
+    }
+
+    fn new_path(&self) -> String {
+        let inside = format!("{}/{}", self.to.text.trim_end_matches('/'), self.from.path.last());
+        let [to, inside] = [&self.to.text, &inside].map(|path| printable(path.as_ref()));
+        format!("{to} is a folder: to put it in there, write the new path in full, as in {inside}")
     }
 
     /// Whether there is a folder at the target; none if the server does not say.

@@ -244,11 +244,9 @@ mod tests {
     use tokio::time::{Instant, advance, sleep, timeout};
 
     use super::super::connection_limit::ConnectionLimit;
-    use super::super::places::Places;
     use super::super::socket_state::SocketState;
-    use super::super::streams::Streams;
+    use super::super::streams::tests::of_socket;
     use super::*;
-    use crate::http::metrics::ConnectionMetrics;
     use crate::http::options::Limits;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -352,9 +350,8 @@ mod tests {
         let idle = Limits::default().body_idle;
         let short = (Duration::from_millis(600), Duration::from_millis(400));
         for ((read, pause), is_polled) in [((idle / 2, EXCUSED / 2), true), (short, true), (short, false)] {
-            let (slots, socket) = (ConnectionLimit::new(1, 1), Arc::new(SocketState::default()));
-            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
-            let streams = Streams::new(Arc::new(slots.acquire(HERE).unwrap()), places, socket.clone());
+            let socket = Arc::new(SocketState::default());
+            let streams = of_socket(&ConnectionLimit::new(1, 1), socket.clone());
             let waiter = BodyWaiter::new(BodyCarrier::Stream(Arc::new(streams.start().unwrap())));
             let body = Body::from_stream(stream::pending::<std::io::Result<Bytes>>());
             let mut body = TimedBody::new(body, (Timeouts::for_tests(), false), waiter);

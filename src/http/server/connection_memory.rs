@@ -28,8 +28,8 @@ const SLOT: usize = 256;
 /// What a connection has without a permit, and what it takes one for at a time: one small buffer. In frames of 16 KiB,
 /// as clients send them, the windows of 64 bodies need slots of so many bytes.
 const STEP: usize = 64 << 10;
-/// What each body beside the first one may keep of buffers without a permit: its request has a place, so there are few
-/// such bodies.
+/// What each further body may keep of buffers without a permit, the first one nothing: its request has a place, so
+/// there are few such bodies.
 /// Otherwise bodies whose handlers wait would keep the socket from being read for the others.
 const BODY: usize = 2 * STEP;
 /// Permits for frames of a connection: slots for 6,400 frames, fewer than those for which the library ends it (some
@@ -333,8 +333,8 @@ impl KeptState {
         !(self.permits.is_empty() && self.header_permits.is_empty())
     }
 
-    /// Bytes of buffers beyond what the bodies beside the first one may keep. IMPORTANT: those are not for slots, which
-    /// are not given back when bodies end.
+    /// Bytes of buffers beyond what further bodies than the first one may keep. IMPORTANT: those are not for slots,
+    /// which are not given back when bodies end.
     fn buffers_to_pay(&self) -> usize {
         self.buffers.beside_frames().saturating_sub(BODY * self.accepted.saturating_sub(1))
     }
@@ -423,16 +423,9 @@ mod tests {
         }
     }
 
-    /// A budget in which nothing is free.
-    fn full() -> (Budget, Vec<Permit>) {
-        let memory = Budget::new(1 << 20);
-        let all = [1 << 20, 4096].map(|bytes| std::iter::from_fn(|| memory.try_take(bytes)).collect::<Vec<_>>());
-        (memory.clone(), all.into_iter().flatten().collect())
-    }
-
     #[tokio::test(start_paused = true)]
     async fn further_bodies_may_keep_more() {
-        let (memory, _all) = full();
+        let (memory, _all) = Budget::full();
         let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
         frames.accept_body();
         let first = fill(&frames, &mut wait, BUFFER).await;
@@ -445,7 +438,7 @@ mod tests {
         let further = fill(&frames, &mut wait, BUFFER).await;
         assert_eq!((first.len(), further.len()), (8, 16));
         // But not more slots: the library would keep them when the bodies have ended.
-        let (memory, _all) = full();
+        let (memory, _all) = Budget::full();
         let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
         for _ in 0..9 {
             frames.accept_body();
@@ -468,7 +461,7 @@ mod tests {
             assert_eq!(frames.lock().permits.len(), left);
         }
         // It is read again as soon as nothing has to be paid for.
-        let (memory, _all) = full();
+        let (memory, _all) = Budget::full();
         let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
         (0..2).for_each(|_| frames.accept_body());
         let mut waiting = fill(&frames, &mut wait, BUFFER).await;
@@ -495,7 +488,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_memory_the_socket_is_read_again_when_half_of_it_is_taken() {
         for (buffer, many, left) in [(10, 247, 125), (BUFFER, 8, 3)] {
-            let (memory, _all) = full();
+            let (memory, _all) = Budget::full();
             let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
             assert_eq!(room(&frames, &mut wait).await.unwrap(), STEP / SLOT);
             let mut waiting = fill(&frames, &mut wait, buffer).await;
@@ -514,7 +507,7 @@ mod tests {
     /// The library keeps them when the frames are taken, so there is less for buffers.
     #[tokio::test(start_paused = true)]
     async fn slots_cost_for_good() {
-        let (memory, _all) = full();
+        let (memory, _all) = Budget::full();
         let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
         let mut waiting = fill(&frames, &mut wait, 10).await;
         let many = waiting.len();
@@ -550,7 +543,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_fails_when_there_is_no_memory_for_its_frames_for_long() {
-        let (memory, all) = full();
+        let (memory, all) = Budget::full();
         let (frames, mut wait) = (ConnectionMemory::new(memory), FrameWait::default());
         let mut waiting = fill(&frames, &mut wait, BUFFER).await;
         let begun = Instant::now();
@@ -605,7 +598,7 @@ mod tests {
     async fn a_table_of_header_fields_without_memory_ends_its_connection_in_order() {
         let head = frame(HEADERS, 4, &[0x40, 1, b'x', 1, b'y']);
         let emptied = frame(HEADERS, 4, &[0x20, 0x82]);
-        let (memory, all) = full();
+        let (memory, all) = Budget::full();
         let frames = ConnectionMemory::new(memory);
         let put = |many: usize| (0..many).map(|_| arrive(&frames, &head, BUFFER)).collect::<Result<Vec<_>, _>>();
         let mut kept = put(3).unwrap();

@@ -190,8 +190,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_socket_that_waits_for_memory_is_paused() {
         const SECOND: Duration = Duration::from_secs(1);
-        let memory = Budget::new(1 << 20);
-        let all = [1 << 20, 4096].map(|bytes| std::iter::from_fn(|| memory.try_take(bytes)).collect::<Vec<_>>());
+        let (memory, all) = Budget::full();
         let sent = [&PREFACE[..], &frame(DATA, 0, b"x").repeat(400)].concat();
         let (mut client, server) = duplex(sent.len());
         client.write_all(&sent).await.unwrap();

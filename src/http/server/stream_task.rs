@@ -231,15 +231,12 @@ impl<F> Drop for StreamTask<F> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::net::{IpAddr, Ipv4Addr};
-
     use tokio::time::{Instant, sleep, timeout};
 
     use super::super::connection_limit::ConnectionLimit;
-    use super::super::places::Places;
     use super::super::socket_state::SocketState;
+    use super::super::streams::tests::of_socket;
     use super::*;
-    use crate::http::metrics::ConnectionMetrics;
     use crate::http::options::Limits;
 
     /// A stream whose handler makes its next piece for ever.
@@ -265,10 +262,8 @@ mod tests {
     async fn pauses_of_the_socket_are_not_its_clients_for_a_while() {
         let longest = Limits::default().write_idle;
         for (pause, excused) in [(EXCUSED / 2, EXCUSED / 2), (longest * 2, EXCUSED)] {
-            let slot = Arc::new(ConnectionLimit::new(1, 1).acquire(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
             let socket = Arc::new(SocketState::default());
-            let places = Places::new(1, 1, &ConnectionMetrics::default()).for_connection(None);
-            let running = Streams::new(slot, places, socket.clone()).start().map(Arc::new);
+            let running = of_socket(&ConnectionLimit::new(1, 1), socket.clone()).start().map(Arc::new);
             let state = Arc::new(StreamState { running, ..StreamState::default() });
             state.take_piece(10);
             let (mut task, begun) = (task(&state), Instant::now());

@@ -200,7 +200,7 @@ impl Drop for RunningStream {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::super::connection_limit::ConnectionLimit;
@@ -213,9 +213,15 @@ mod tests {
     /// The only connection that the limit allows.
     fn connection() -> (Arc<ConnectionLimit>, Arc<Streams>) {
         let slots = ConnectionLimit::new(1, 1);
+        let streams = of_socket(&slots, Arc::default());
+        (slots, streams)
+    }
+
+    /// Those of a connection of this limit, with this socket.
+    pub fn of_socket(slots: &Arc<ConnectionLimit>, socket: Arc<SocketState>) -> Arc<Streams> {
         let slot = Arc::new(slots.acquire(HERE).unwrap());
         let places = Places::new(18, 9, &ConnectionMetrics::default()).for_connection(None);
-        (slots, Streams::new(slot, places, Arc::default()))
+        Streams::new(slot, places, socket)
     }
 
     fn start(streams: &Arc<Streams>) -> Option<RunningStream> {

@@ -1,7 +1,17 @@
 //! What the commands say of a refusal: in their own words, and what to do about it.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use rowdrive::api::problem::NO_RIGHT;
+use serde_json::json;
+
+use super::fake_server::{Fake, directory, problem};
+use super::rowdrive;
 use super::tree::write;
 use super::users::{Drive, secret};
 
@@ -78,6 +88,29 @@ fn a_copy_that_is_broken_off_says_that_a_part_may_be_there_and_is_completed() {
     drive.by("eve", &[&"user", &"quota", &"tom", &"--bytes", &"none"]).is_done();
     drive.by("tom", &[&"cp", &"/home/tom/a", &"/home/tom/b", &"--overwrite"]).is_done();
     assert_eq!(drive.printed("tom", &[&"ls", &"/home/tom/b"]), "f\ng\nh\n");
+}
+
+/// Its right has ended after it had made the folder: it was no copy onto a folder.
+#[test]
+fn a_copy_that_is_forbidden_in_the_middle_says_that_a_part_may_be_there() {
+    let is_begun = Arc::new(AtomicBool::new(false));
+    let fake = Fake::start(move |request: Request| {
+        let is_begun = is_begun.clone();
+        async move {
+            match request.uri().path() {
+                "/v1/copy" => {
+                    is_begun.store(true, Ordering::Relaxed);
+                    let body = json!({ "type": "/problems/forbidden", "status": 403, "detail": NO_RIGHT });
+                    (StatusCode::FORBIDDEN, body.to_string()).into_response()
+                }
+                "/v1/stat/to" if is_begun.load(Ordering::Relaxed) => directory("to").to_string().into_response(),
+                _ => problem(404, "not-found"),
+            }
+        }
+    });
+    let refused = rowdrive(&fake.address, &[&"cp", &"/from", &"/to"]);
+    let part = "(403); /to may hold a part of the copy now, which the same command with --overwrite completes\n";
+    assert!(refused.code == Some(1) && refused.err.ends_with(part), "{refused:?}");
 }
 
 const FILES: usize = 40;
