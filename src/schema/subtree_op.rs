@@ -180,7 +180,7 @@ mod tests {
             Change::Put { family, qualifier, value } => (family, Cell { qualifier, value }),
             other => panic!("{other:?}"),
         };
-        Row::new(what.put_cells().into_iter().map(cell).collect())
+        Row::new(what.put_cells().into_iter().map(cell).collect::<Vec<_>>())
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub mod validate;
 
 pub use cursor::{CellCursor, RowCursor};
 pub use plan::{Change, Check, ConditionalRow, Outcome, Plan, Refusal, RowChange};
-pub use row::{Cell, Column, Page, PageQuery, Row, RowKey, RowQuery, RowRange, ScanQuery, Unchanged};
+pub use row::{Cell, Column, Page, PageQuery, Row, RowCells, RowKey, RowQuery, RowRange, ScanQuery, Unchanged};
 pub use spec::{FamilySpec, KeyLifecycle, TableSpec};
 pub use store::{Store, StoreError, Tables};
 pub use validate::Catalog;

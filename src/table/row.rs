@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 /// The key of a row, as its table defines it. Engines may escape or salt it; callers never see that.
 pub type RowKey = Bytes;
@@ -80,10 +81,13 @@ impl fmt::Debug for Unchanged {
     }
 }
 
+/// Cells, each with its family. A single one, as an index row has, needs no allocation.
+pub type RowCells = SmallVec<[(&'static str, Cell); 1]>;
+
 /// The cells found in a row, ordered by family and qualifier. A row without cells does not exist.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    cells: Vec<(&'static str, Cell)>,
+    cells: RowCells,
     unchanged: Option<Unchanged>,
 }
 
@@ -98,9 +102,12 @@ impl Eq for Row {}
 
 impl Row {
     /// Builds a row from cells in any order. Keeps the first of two cells of the same name.
-    pub fn new(mut cells: Vec<(&'static str, Cell)>) -> Self {
-        cells.sort_by(|a, b| (a.0, &a.1.qualifier).cmp(&(b.0, &b.1.qualifier)));
-        cells.dedup_by(|a, b| a.0 == b.0 && a.1.qualifier == b.1.qualifier);
+    pub fn new(cells: impl Into<RowCells>) -> Self {
+        let mut cells = cells.into();
+        if cells.len() > 1 {
+            cells.sort_by(|a, b| (a.0, &a.1.qualifier).cmp(&(b.0, &b.1.qualifier)));
+            cells.dedup_by(|a, b| a.0 == b.0 && a.1.qualifier == b.1.qualifier);
+        }
         Self { cells, unchanged: None }
     }
 
@@ -257,5 +264,24 @@ mod tests {
         assert_eq!(row.get("sub", b"a").map(AsRef::as_ref), Some(b"a".as_ref()));
         assert_eq!(row.get("cf", b"a"), None);
         assert_eq!(row.family("sub").map(|c| c.qualifier.as_ref()).collect::<Vec<_>>(), [b"a", b"b"]);
+    }
+
+    #[test]
+    fn a_row_keeps_the_first_of_two_cells_of_one_name() {
+        let cell =
+            |f: &'static str, q: &'static str, v: &'static str| (f, Cell { qualifier: q.into(), value: v.into() });
+        let two = || vec![cell("cf", "q", "first"), cell("cf", "q", "second")];
+        assert_eq!(Row::new(two()).cells(), [cell("cf", "q", "first")]);
+        assert_eq!(Row::new(RowCells::from_vec(two())), Row::new([cell("cf", "q", "first")]));
+        assert_eq!(Row::new(vec![cell("sub", "q", "v"), cell("cf", "q", "v")]).len(), 2);
+        assert!(Row::new(Vec::new()).is_empty());
+    }
+
+    /// A scan has hundreds of rows at a time.
+    #[test]
+    fn a_row_of_one_cell_is_short_and_allocates_nothing() {
+        assert!(size_of::<Row>() <= 112, "{} bytes", size_of::<Row>());
+        let cell = Cell { qualifier: "q".into(), value: "v".into() };
+        assert!(!Row::new(vec![("cf", cell)]).cells.spilled());
     }
 }

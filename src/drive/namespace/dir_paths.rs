@@ -5,7 +5,7 @@
 //! between two of the reads. Two things prove it, [`MoveEpoch`] and a second equal [`DirPath`].
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -145,10 +145,28 @@ struct CachedPath {
 }
 
 /// Paths by directory.
+type PathCache = Cache<DirId, CachedPath, Weight, BuildHasherDefault<IdHasher>>;
+
+/// The hash of an id is its own bits, without a key, so a seeded run evicts the same paths each time.
 ///
-/// The hasher has fixed keys, so that a seeded run evicts the same paths each time. Ids are random, so no client can
-/// choose ones that collide.
-type PathCache = Cache<DirId, CachedPath, Weight, BuildHasherDefault<DefaultHasher>>;
+/// The server makes the ids of all directories but the root, as random UUIDs, and the cache has only ids that are in the
+/// store: so no client can choose ones that collide. The bits that are fixed in one half of an id (version, variant) are
+/// random in the other.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, id: &[u8]) {
+        let (halves, _) = id.as_chunks();
+        for half in halves {
+            self.0 ^= u64::from_le_bytes(*half);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 fn path_cache(bytes: usize) -> PathCache {
     Cache::with(
@@ -211,7 +229,7 @@ impl DirPathCache {
                 _ => wanted.push(*dir),
             }
         }
-        self.counts.cached.inc_by(found.len() as u64);
+        self.count_cached(found.len());
         self.counts.read.inc_by(wanted.len() as u64);
         for (dir, dir_path) in self.look_up(&wanted).await? {
             let dir_path = Arc::new(dir_path);
@@ -225,10 +243,17 @@ impl DirPathCache {
 
     /// The cached path of a directory that was found there ([`set_live`](Self::set_live)), if no subtree operation has
     /// committed since: then it was there at every instant since, unless it was removed empty.
+    ///
+    /// The caller counts it ([`count_cached`](Self::count_cached)), a page once for all its paths: all threads write the
+    /// counter.
     pub fn live(&self, dir: DirId) -> Option<Arc<DirPath>> {
         let cached = self.cache.get(&dir).filter(|cached| cached.live && self.moves.unchanged_since(cached.epoch))?;
-        self.counts.cached.inc();
         Some(cached.dir_path)
+    }
+
+    /// Counts so many paths from the cache.
+    pub fn count_cached(&self, paths: usize) {
+        self.counts.cached.inc_by(paths as u64);
     }
 
     /// Remembers that a directory was found at its path, by reads after this epoch.
@@ -279,4 +304,46 @@ fn follow_links(dir: DirId, links: &HashMap<DirId, DirParent>) -> DirPath {
         at = link.parent;
     }
     DirPath::new(chain, at == DirId::ROOT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher;
+
+    use super::*;
+
+    fn hash(id: DirId) -> u64 {
+        BuildHasherDefault::<IdHasher>::default().hash_one(id)
+    }
+
+    /// A table takes the bucket, the shard and a tag from different bits of a hash.
+    #[test]
+    fn all_bits_of_the_hashes_of_ids_are_random() {
+        const IDS: usize = 1 << 14;
+        const BITS: u32 = 6;
+        let hashes: Vec<u64> = (0..IDS).map(|_| hash(DirId::random())).collect();
+        for low in 0..=u64::BITS - BITS {
+            let mut buckets = [0; 1 << BITS];
+            for hash in &hashes {
+                buckets[(hash >> low) as usize % buckets.len()] += 1;
+            }
+            let usual = IDS / buckets.len();
+            let is_usual = |ids: &usize| (usual / 2..usual * 2).contains(ids);
+            assert!(buckets.iter().all(is_usual), "from bit {low}: {buckets:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_one_hash_are_kept_apart() {
+        let cache = path_cache(1 << 20);
+        let ids: Vec<DirId> = (0..40).map(|n| DirId(Uuid::from_bytes([n; 16]))).collect();
+        assert!(ids.contains(&DirId::ROOT) && ids.iter().all(|id| hash(*id) == hash(DirId::ROOT)));
+        let path = |id: DirId| Arc::new(DirPath { links: Box::new([(id, Uuid::nil())]), path: None });
+        for id in &ids {
+            cache.insert(*id, CachedPath { epoch: 0, dir_path: path(*id), live: true });
+        }
+        for id in &ids {
+            assert_eq!(cache.get(id).unwrap().dir_path, path(*id));
+        }
+    }
 }

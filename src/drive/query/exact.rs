@@ -51,7 +51,12 @@ impl<'a> Outside<'a> {
             return false;
         }
         let Some(dir) = index::dir_of(&cell.cell.value) else { return false };
-        let is_outside = || self.ns.dir_paths.live(dir).is_some_and(|dir_path| !dir_path.is_within(self.scope));
+        let dir_paths = &self.ns.dir_paths;
+        let is_outside = || {
+            let cached = dir_paths.live(dir);
+            dir_paths.count_cached(usize::from(cached.is_some()));
+            cached.is_some_and(|dir_path| !dir_path.is_within(self.scope))
+        };
         *self.known.entry(dir).or_insert_with(is_outside)
     }
 
@@ -117,6 +122,7 @@ pub async fn live_dirs(
             None => drop(unknown.insert(dir)),
         }
     }
+    ns.dir_paths.count_cached(live.len());
     if unknown.is_empty() {
         return Ok(Some(live));
     }

@@ -100,14 +100,17 @@ fn cell_of(row: &Row) -> Option<&Cell> {
 /// The paths of directories, in this order, if each of them is live.
 async fn paths_of(ns: &Namespace, dirs: &[DirId], epoch: u64, cells: usize) -> Result<Option<Vec<Arc<DirPath>>>> {
     let mut paths: Vec<Arc<DirPath>> = Vec::with_capacity(dirs.len());
-    let mut before = None;
+    let (mut before, mut cached) = (None, 0);
     for dir in dirs {
         // Files of a time are often of one directory.
-        let path = if before == Some(dir) { paths.last().cloned() } else { ns.dir_paths.live(*dir) };
+        let is_same = before == Some(dir);
+        let path = if is_same { paths.last().cloned() } else { ns.dir_paths.live(*dir) };
         let Some(path) = path else { break };
+        cached += usize::from(!is_same);
         paths.push(path);
         before = Some(dir);
     }
+    ns.dir_paths.count_cached(cached);
     if paths.len() == dirs.len() {
         return Ok(Some(paths));
     }

@@ -8,6 +8,7 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
+use memchr::{memchr, memchr2};
 
 const END: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
@@ -105,18 +106,20 @@ pub(super) fn end_of(row_start: &[u8]) -> Vec<u8> {
 }
 
 fn escape(row: &[u8], into: &mut Vec<u8>) {
-    for byte in row {
-        match *byte {
-            END => into.extend_from_slice(&[ESCAPE, ZERO]),
-            ESCAPE => into.extend_from_slice(&[ESCAPE, ONE]),
-            other => into.push(other),
-        }
+    let mut rest = row;
+    while let Some(at) = memchr2(END, ESCAPE, rest)
+        && let Some((run, [byte, after @ ..])) = rest.split_at_checked(at)
+    {
+        into.extend_from_slice(run);
+        into.extend_from_slice(&[ESCAPE, if *byte == END { ZERO } else { ONE }]);
+        rest = after;
     }
+    into.extend_from_slice(rest);
 }
 
 /// Splits a key after the end byte of its row: (`row_start`, qualifier). None if there is no end byte.
 pub(super) fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = key.iter().position(|byte| *byte == END)?;
+    let end = memchr(END, key)?;
     key.split_at_checked(end + 1)
 }
 
@@ -129,22 +132,22 @@ pub(super) fn row_of(row_start: &[u8]) -> Option<Bytes> {
 
 /// Appends the row whose `row_start` this is. None if it is not the encoding of a row; then a part of it is appended.
 pub(super) fn unescape(row_start: &[u8], into: &mut Vec<u8>) -> Option<()> {
-    let (last, escaped) = row_start.split_last()?;
+    let (last, mut rest) = row_start.split_last()?;
     if *last != END {
         return None;
     }
-    let mut bytes = escaped.iter();
-    while let Some(byte) = bytes.next() {
-        into.push(match *byte {
-            END => return None,
-            ESCAPE => match bytes.next() {
-                Some(&ZERO) => END,
-                Some(&ONE) => ESCAPE,
-                _ => return None,
-            },
-            other => other,
+    while let Some(at) = memchr2(END, ESCAPE, rest) {
+        let (run, escaped) = rest.split_at_checked(at)?;
+        let [ESCAPE, code, after @ ..] = escaped else { return None };
+        into.extend_from_slice(run);
+        into.push(match *code {
+            ZERO => END,
+            ONE => ESCAPE,
+            _ => return None,
         });
+        rest = after;
     }
+    into.extend_from_slice(rest);
     Some(())
 }
 
@@ -173,6 +176,12 @@ mod tests {
         assert_eq!(row_of(b"\x01\x03\x00"), None);
         assert_eq!(row_of(b"a\x01\x00"), None);
         assert_eq!(row_of(b"a\x00b\x00"), None);
+        // As above, behind a run that is copied at once.
+        let long = |end: &[u8]| row_of(&[&[b'a'; 40], end].concat());
+        assert_eq!(long(b"\x01\x01b\x00").unwrap(), [&[b'a'; 40], b"\x00b".as_slice()].concat());
+        assert_eq!(long(b"\x01\x02\x01\x03\x00"), None);
+        assert_eq!(long(b"\x01\x02\x01\x00"), None);
+        assert_eq!(long(b"\x01\x02b\x00b\x00"), None);
     }
 
     #[test]
@@ -190,6 +199,24 @@ mod tests {
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0u8), Just(1), Just(2), Just(b'a'), Just(0xfe), Just(0xff), any::<u8>()];
         proptest::collection::vec(byte, 0..8)
+    }
+
+    /// Runs of plain bytes of any length, with escaped bytes before, between and behind them.
+    fn runs() -> impl Strategy<Value = Vec<u8>> {
+        let run = proptest::collection::vec(prop_oneof![2u8.., Just(2), Just(0xff)], 0..40);
+        let special = proptest::collection::vec(0..2u8, 0..3);
+        let parts = proptest::collection::vec((special, run), 0..5);
+        parts.prop_map(|parts| parts.into_iter().flat_map(|(special, run)| [special, run].concat()).collect())
+    }
+
+    /// `row_start`, byte by byte.
+    fn row_start_by_bytes(row: &[u8]) -> Vec<u8> {
+        let escaped = |byte: &u8| match *byte {
+            0 => vec![1, 1],
+            1 => vec![1, 2],
+            other => vec![other],
+        };
+        row.iter().flat_map(escaped).chain([0]).collect()
     }
 
     fn bound() -> impl Strategy<Value = Bound<Bytes>> {
@@ -218,6 +245,18 @@ mod tests {
             let (start, rest) = split(&key).unwrap();
             prop_assert_eq!(row_of(start).unwrap(), row);
             prop_assert_eq!(rest, qualifier);
+        }
+
+        #[test]
+        fn runs_and_escapes_alternate(row in runs(), other in runs(), qualifier in runs()) {
+            let start = row_start_by_bytes(&row);
+            prop_assert_eq!(&row_start(&row), &start);
+            prop_assert_eq!(row.cmp(&other), start.cmp(&row_start(&other)));
+            let key = key(&row, &qualifier);
+            prop_assert_eq!(split(&key), Some((start.as_slice(), qualifier.as_slice())));
+            let mut decoded = b"before".to_vec();
+            unescape(&start, &mut decoded).unwrap();
+            prop_assert_eq!(decoded, [b"before".as_slice(), &row].concat());
         }
 
         #[test]

@@ -7,7 +7,7 @@ use super::raw::{CellIterator, FamilyHandle, ReadError, ReadResult};
 use super::read_tier::ReadTier;
 use super::snapshot::DbReader;
 use crate::table::limits::PAGE_CELLS;
-use crate::table::{Cell, Page, PageQuery, Row, RowQuery, StoreError};
+use crate::table::{Cell, Page, PageQuery, Row, RowCells, RowQuery, StoreError};
 
 /// The most cells that a thread that serves requests reads; the pool reads more.
 pub(super) const CELLS_CACHED: usize = 128;
@@ -19,7 +19,7 @@ pub(super) fn needs_snapshot(query: &RowQuery) -> bool {
 
 /// The queried cells of one row.
 pub(super) fn row(reader: DbReader<'_>, table: &'static str, row: &[u8], query: &RowQuery) -> ReadResult<Row> {
-    let mut cells = Vec::with_capacity(query.cells.len());
+    let mut cells = RowCells::with_capacity(query.cells.len());
     let mut key = keys::row_start(row);
     let start = key.len();
     let mut last: Option<(&'static str, FamilyHandle<'_>)> = None;

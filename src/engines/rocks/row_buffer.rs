@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::keys;
-use crate::table::{Cell, Row, RowKey};
+use crate::table::{Cell, Row, RowCells, RowKey};
 
 /// Rows in the order of a scan, each with its cells of one or more families.
 #[derive(Default)]
@@ -75,14 +75,21 @@ impl RowBuffer {
     /// All rows.
     pub fn rows(self) -> Vec<(RowKey, Row)> {
         let bytes = Bytes::from(self.bytes);
-        let mut cells = self.cells.into_iter();
+        let cell = |(family, [start, middle, end]): (&'static str, [usize; 3])| {
+            (family, Cell { qualifier: bytes.slice(start..middle), value: bytes.slice(middle..end) })
+        };
+        let mut cells = self.cells.into_iter().map(cell);
         let mut from = 0;
         let mut rows = Vec::with_capacity(self.rows.len());
         for (start, key_end, end) in self.rows {
-            let cell = |(family, [start, middle, end]): (&'static str, [usize; 3])| {
-                (family, Cell { qualifier: bytes.slice(start..middle), value: bytes.slice(middle..end) })
+            // Most rows. To collect one cell takes longer.
+            let row = if end - from == 1
+                && let Some(only) = cells.next()
+            {
+                Row::new([only])
+            } else {
+                Row::new(cells.by_ref().take(end - from).collect::<RowCells>())
             };
-            let row = Row::new(cells.by_ref().take(end - from).map(cell).collect());
             rows.push((bytes.slice(start..key_end), row));
             from = end;
         }
@@ -93,6 +100,32 @@ impl RowBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_have_their_own_cells() {
+        /// Each with its qualifier and its value.
+        type Cells = &'static [(&'static [u8], &'static [u8])];
+        let rows: [(&'static [u8], Cells); 6] = [
+            (b"one", &[(b"\0", b"1")]),
+            (b"two \0\x01", &[(b"", b"2"), (b"\0", b"3"), (b"\x01", b"4")]),
+            (b"none", &[]),
+            (b"", &[(b"qualifier", b"5")]),
+            (b"same", &[(b"qualifier", b"6"), (b"r", b"7")]),
+            (b"last", &[(b"\0\0", b"8")]),
+        ];
+        let mut buffer = RowBuffer::default();
+        let mut expected = Vec::new();
+        for (key, cells) in rows {
+            buffer.begin(&keys::row_start(key)).unwrap();
+            cells.iter().for_each(|(qualifier, value)| buffer.push("cf", qualifier, value));
+            buffer.end();
+            let cell =
+                |(q, v): &(&'static [u8], &'static [u8])| ("cf", Cell { qualifier: (*q).into(), value: (*v).into() });
+            expected.push((RowKey::from_static(key), Row::new(cells.iter().map(cell).collect::<Vec<_>>())));
+        }
+        expected.retain(|(_, row)| !row.is_empty());
+        assert_eq!(buffer.rows(), expected);
+    }
 
     #[test]
     fn rows_and_cells_that_are_not_returned_take_no_memory() {

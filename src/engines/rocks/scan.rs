@@ -24,14 +24,16 @@ pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(R
     }
     let mut cursors = cursors(reader, query, &range)?;
     let mut start = Vec::new();
-    while found.len() < query.limit && next_row(&cursors, query.reverse, &mut start) {
-        let steps = || cursors.iter().map(|cursor| cursor.steps).sum::<usize>();
-        if reader.tier() == ReadTier::Cached && steps() >= CELLS_CACHED {
+    let is_single = cursors.len() == 1;
+    while found.len() < query.limit && next_row(&mut cursors, query.reverse, &mut start) {
+        let cells_seen = || cursors.iter().map(|cursor| cursor.cells_seen).sum::<usize>();
+        if reader.tier() == ReadTier::Cached && cells_seen() >= CELLS_CACHED {
             return Err(ReadError::Incomplete);
         }
         found.begin(&start).ok_or_else(|| undecodable(query.table, &start))?;
         for cursor in &mut cursors {
-            if cursor.row.as_ref() == Some(&start) {
+            // That of a single cursor is taken.
+            if is_single || cursor.row == start {
                 cursor.read(&start, &mut found)?;
             }
         }
@@ -43,12 +45,25 @@ pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(R
     Ok(found.rows())
 }
 
-/// Copies `row_start` of the next row over all families. Returns false if there is none.
-fn next_row(cursors: &[FamilyCursor<'_>], reverse: bool, into: &mut Vec<u8>) -> bool {
-    let rows = cursors.iter().filter_map(|cursor| cursor.row.as_ref());
+/// Sets `start` to `row_start` of the next row over all families. Returns false if there is none.
+fn next_row(cursors: &mut [FamilyCursor<'_>], reverse: bool, start: &mut Vec<u8>) -> bool {
+    if let [cursor] = cursors {
+        // Nothing is compared, so the buffers are swapped and not copied. `read` then sets `cursor.row` to the next row.
+        std::mem::swap(&mut cursor.row, start);
+        return !start.is_empty();
+    }
+    let rows = cursors.iter().map(|cursor| &cursor.row).filter(|row| !row.is_empty());
     let Some(next) = (if reverse { rows.max() } else { rows.min() }) else { return false };
-    next.clone_into(into);
+    next.clone_into(start);
     true
+}
+
+/// Sets `row` to `row_start` of the row of this key.
+fn set_row(row: &mut Vec<u8>, table: &str, key: &[u8]) -> ReadResult<()> {
+    let (start, _) = keys::split(key).ok_or_else(|| undecodable(table, key))?;
+    row.clear();
+    row.extend_from_slice(start);
+    Ok(())
 }
 
 fn undecodable(table: &str, key: &[u8]) -> StoreError {
@@ -63,33 +78,35 @@ struct FamilyCursor<'a> {
     family: FamilyHandle<'a>,
     cells: CellIterator<'a>,
     reverse: bool,
-    wanted: WantedCells,
-    /// `row_start` of the row of the iterator; none at the end.
-    row: Option<Vec<u8>>,
+    queried: Queried,
+    /// `row_start` of the row of the iterator; empty at the end. Of a single cursor [`next_row`] takes it.
+    row: Vec<u8>,
     /// Cells stepped over or read by now.
-    steps: usize,
+    cells_seen: usize,
 }
 
-enum WantedCells {
+/// The queried cells of a family.
+enum Queried {
     All,
     Cells(Vec<Bytes>),
 }
 
 fn cursors<'a>(reader: DbReader<'a>, query: &ScanQuery, range: &KeyRange) -> ReadResult<Vec<FamilyCursor<'a>>> {
-    let mut wanted: Vec<(&'static str, WantedCells)> = Vec::new();
+    let mut families: Vec<(&'static str, Queried)> = Vec::new();
     for name in &query.row_query.families {
-        if !wanted.iter().any(|(known, _)| known == name) {
-            wanted.push((name, WantedCells::All));
+        if !families.iter().any(|(known, _)| known == name) {
+            families.push((name, Queried::All));
         }
     }
     for column in &query.row_query.cells {
-        match wanted.iter_mut().find(|(known, _)| *known == column.family) {
-            Some((_, WantedCells::All)) => {}
-            Some((_, WantedCells::Cells(qualifiers))) => qualifiers.push(column.qualifier.clone()),
-            None => wanted.push((column.family, WantedCells::Cells(vec![column.qualifier.clone()]))),
+        match families.iter_mut().find(|(known, _)| *known == column.family) {
+            Some((_, Queried::All)) => {}
+            Some((_, Queried::Cells(qualifiers))) => qualifiers.push(column.qualifier.clone()),
+            None => families.push((column.family, Queried::Cells(vec![column.qualifier.clone()]))),
         }
     }
-    wanted.into_iter().map(|(name, wanted)| FamilyCursor::new(reader, query, name, wanted, range.clone())).collect()
+    let cursor = |(name, queried)| FamilyCursor::new(reader, query, name, queried, range.clone());
+    families.into_iter().map(cursor).collect()
 }
 
 impl<'a> FamilyCursor<'a> {
@@ -97,7 +114,7 @@ impl<'a> FamilyCursor<'a> {
         reader: DbReader<'a>,
         query: &ScanQuery,
         name: &'static str,
-        wanted: WantedCells,
+        queried: Queried,
         range: KeyRange,
     ) -> ReadResult<Self> {
         let family = reader.family(query.table, name)?;
@@ -108,7 +125,8 @@ impl<'a> FamilyCursor<'a> {
             cells.seek_to_first();
         }
         let (table, reverse) = (query.table, query.reverse);
-        let mut cursor = Self { reader, table, name, family, cells, reverse, wanted, row: None, steps: 0 };
+        let row = Vec::new();
+        let mut cursor = Self { reader, table, name, family, cells, reverse, queried, row, cells_seen: 0 };
         cursor.update_row()?;
         Ok(cursor)
     }
@@ -116,54 +134,58 @@ impl<'a> FamilyCursor<'a> {
     /// Sets `row` to the row of the iterator.
     fn update_row(&mut self) -> ReadResult<()> {
         let Some(key) = self.cells.key() else {
+            self.row.clear();
             self.cells.status()?;
-            self.row = None;
             return Ok(());
         };
-        let (start, _) = keys::split(key).ok_or_else(|| undecodable(self.table, key))?;
-        let row = self.row.get_or_insert_default();
-        row.clear();
-        row.extend_from_slice(start);
-        Ok(())
+        set_row(&mut self.row, self.table, key)
     }
 
     /// Adds the queried cells of the row of the iterator, and moves to the next row.
     fn read(&mut self, start: &[u8], into: &mut RowBuffer) -> ReadResult<()> {
-        let wanted = std::mem::replace(&mut self.wanted, WantedCells::All);
-        match &wanted {
-            WantedCells::All => {
-                self.step_through(start, most(self.reader.tier()), |_| true, into);
-                match (self.in_row(start), self.reader.tier()) {
-                    (false, _) => {}
-                    (true, ReadTier::Cached) => return Err(ReadError::Incomplete),
-                    (true, ReadTier::Disk) => {
+        let queried = std::mem::replace(&mut self.queried, Queried::All);
+        match &queried {
+            Queried::All => {
+                let is_whole = self.step_through(start, most(self.reader.tier()), |_| true, into)?;
+                match (is_whole, self.reader.tier()) {
+                    (true, _) => {}
+                    (false, ReadTier::Cached) => return Err(ReadError::Incomplete),
+                    (false, ReadTier::Disk) => {
                         let row = keys::row_of(start).unwrap_or_default();
                         return Err(too_wide(self.table, &row, self.name).into());
                     }
                 }
             }
-            WantedCells::Cells(qualifiers) => {
-                let cells = into.cells();
-                self.step_through(start, STEPS, |q| qualifiers.iter().any(|wanted| wanted == q), into);
-                if self.in_row(start) {
-                    into.truncate(cells);
+            Queried::Cells(qualifiers) => {
+                let before = into.cells();
+                if !self.step_through(start, STEPS, |q| qualifiers.iter().any(|queried| queried == q), into)? {
+                    into.truncate(before);
                     self.wide_row(start, qualifiers, into)?;
+                    self.update_row()?;
                 }
             }
         }
-        self.wanted = wanted;
-        self.update_row()
+        self.queried = queried;
+        Ok(())
     }
 
-    /// Steps over up to `most` cells of the row, and adds the queried ones.
-    fn step_through(&mut self, start: &[u8], most: usize, wanted: impl Fn(&[u8]) -> bool, into: &mut RowBuffer) {
-        for _ in 0..most {
+    /// Steps over up to `max_cells` cells of the row, and adds the queried ones. Returns true if the row has no more: `row`
+    /// is then the next one. Else `row` is not set.
+    fn step_through(
+        &mut self,
+        start: &[u8],
+        max_cells: usize,
+        is_queried: impl Fn(&[u8]) -> bool,
+        into: &mut RowBuffer,
+    ) -> ReadResult<bool> {
+        for _ in 0..max_cells {
             let Some((key, value)) = self.cells.item() else { break };
             let Some(qualifier) = key.strip_prefix(start) else {
-                break;
+                set_row(&mut self.row, self.table, key)?;
+                return Ok(true);
             };
-            self.steps += 1;
-            if wanted(qualifier) {
+            self.cells_seen += 1;
+            if is_queried(qualifier) {
                 into.push(self.name, qualifier, value);
             }
             if self.reverse {
@@ -172,15 +194,16 @@ impl<'a> FamilyCursor<'a> {
                 self.cells.next();
             }
         }
-    }
-
-    fn in_row(&self, start: &[u8]) -> bool {
-        self.cells.key().is_some_and(|key| key.starts_with(start))
+        if self.cells.key().is_some_and(|key| key.starts_with(start)) {
+            return Ok(false);
+        }
+        self.update_row()?;
+        Ok(true)
     }
 
     /// Adds single cells of a row that is too wide to step through, and seeks past the row.
     fn wide_row(&mut self, start: &[u8], qualifiers: &[Bytes], into: &mut RowBuffer) -> ReadResult<()> {
-        self.steps += qualifiers.len();
+        self.cells_seen += qualifiers.len();
         for qualifier in qualifiers {
             if let Some(value) = self.reader.cell(&self.family, &[start, qualifier].concat())? {
                 into.push(self.name, qualifier, &value);

@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowdrive::drive::{Drive, ListQuery, NameQuery, Node, Settings, Thresholds};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use rowdrive::drive::{Drive, ListQuery, NameQuery, Node, Settings, Thresholds, TimeQuery};
 use rowdrive::migrate;
+use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::subtree_op;
 use rowdrive::table::Tables;
 use tokio::sync::Notify;
 
-use super::fixture::{Fixture, SETTINGS, find_all, path, run};
+use super::fixture::{Fixture, SETTINGS, find_all, path, run, time_query};
 use super::model::Op;
 use crate::stepwise::Stepwise;
 
@@ -45,6 +48,36 @@ async fn a_cached_path_is_not_used_after_a_directory_move() {
             assert_eq!(found(&fixture.drive, "/a").await, paths(seen), "{from} has moved to {to}");
         }
     }
+}
+
+/// How many paths queries have taken from memory and read from rows, by the metrics.
+fn paths_counted(drive: &Drive) -> (u64, u64) {
+    let (mut metrics, mut text) = (Registry::default(), String::new());
+    drive.register(&mut metrics);
+    encode(&mut text, &metrics).unwrap();
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap();
+    (value("rowdrive_drive_paths_kept_total "), value("rowdrive_drive_paths_read_total "))
+}
+
+#[tokio::test]
+async fn a_page_counts_each_path_that_it_takes_from_memory() {
+    let files = [Op::Put("/a/f", 5), Op::Put("/b/g", 6), Op::Put("/b/h", 7), Op::Put("/a/i", 8)];
+    let fixture = Fixture::atomic(100, &files).await;
+    let counted = async |ascending: bool, files: usize| {
+        let before = paths_counted(&fixture.drive);
+        let query = TimeQuery { ascending, limit: 10, ..time_query(Clock::Added) };
+        let found = fixture.drive.unrestricted().files_by_time(&query).await.unwrap();
+        assert_eq!(found.nodes.len(), files);
+        let after = paths_counted(&fixture.drive);
+        (after.0 - before.0, after.1 - before.1)
+    };
+    assert_eq!(counted(false, 4).await, (0, 2), "nothing is cached");
+    // Files in a row of one folder take its path once.
+    assert_eq!(counted(false, 4).await, (3, 0));
+    fixture.run(Op::Put("/c/j", 9)).await.unwrap();
+    // `/a`, `/b` and `/a` until the new folder is not found. Then all paths are looked up: two are found, and one is read.
+    assert_eq!(counted(true, 5).await, (3 + 2, 1));
+    assert_eq!(counted(false, 5).await, (4, 0));
 }
 
 /// A file that is in `/s` all the time. The lookup of its path passes two folders, and one of them leaves `/s`.

@@ -213,6 +213,27 @@ async fn a_scan_for_single_cells_seeks_past_wide_rows() {
 }
 
 #[tokio::test]
+async fn a_scan_reports_a_key_of_no_row() {
+    // Without the end of a row, and with an escape that does not exist.
+    for key in [b"n".as_slice(), b"n\x01\x03\0q"] {
+        let dir = tempfile::tempdir().unwrap();
+        let rocks = open(dir.path()).await;
+        for row in ["m", "o"] {
+            commit(&rocks, changes(vec![changed(row, vec![put("a", "q", "v"), put("b", "q", "v")])])).await;
+        }
+        rocks.db.raw.put_cf(&rocks.db.family("t", "a").unwrap(), key, b"v").unwrap();
+        let ask = |families: &[&'static str], reverse| scan_of(RowQuery::families(families), 10, reverse);
+        for reverse in [false, true] {
+            for families in [&["a"][..], &["b", "a"]] {
+                let found = rocks.scan(&ask(families, reverse)).await;
+                assert!(is_damaged(&found), "{families:?} {reverse} {found:?}");
+            }
+            assert_eq!(rocks.scan(&ask(&["b"], reverse)).await.unwrap().len(), 2);
+        }
+    }
+}
+
+#[tokio::test]
 async fn tombstones_send_a_read_to_the_pool() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = open(dir.path()).await;
