@@ -23,7 +23,7 @@ pub const LEVELS: usize = 128;
 pub enum PathError {
     #[error("a name is empty: write one slash between names")]
     EmptyName,
-    #[error("a name is not . or ..")]
+    #[error("`.` and `..` are no names")]
     Dots,
     #[error("a name holds no slash and no control character")]
     Character,
@@ -62,6 +62,10 @@ impl Name {
 
     /// As [`parse`](Self::parse), but the text stays borrowed if it is normal already.
     pub fn check(text: &str) -> Result<Cow<'_, str>, PathError> {
+        // Most names. With three bytes or more they are neither `.` nor `..`.
+        if (3..=NAME_BYTES).contains(&text.len()) && is_plain_ascii(text) {
+            return Ok(Cow::Borrowed(text));
+        }
         let name = nfc(text);
         match name.as_ref() {
             "" => Err(PathError::EmptyName),
@@ -89,14 +93,35 @@ impl fmt::Display for Name {
     }
 }
 
+/// Whether a text is ASCII without a bad character: then it is also normal. IMPORTANT: it has the rules of
+/// [`has_bad_character`].
+fn is_plain_ascii(text: &str) -> bool {
+    !any_byte(text, |byte| !(b' '..=b'~').contains(&byte) || byte == b'/')
+}
+
 /// Whether a text has a slash or a control character.
 fn has_bad_character(text: &str) -> bool {
-    if text.is_ascii() {
-        // Counted to the end, which compilers do many bytes at a time: a page has hundreds of names.
-        let is_bad = |byte: &u8| *byte < b' ' || matches!(byte, b'/' | 0x7f);
-        return text.as_bytes().iter().filter(|byte| is_bad(byte)).count() > 0;
-    }
     text.contains(|c: char| c == '/' || c.is_control())
+}
+
+/// Whether `test` holds for any byte of a text. Tests blocks of a fixed length to their ends, which the compiler does many
+/// bytes at a time: a page has hundreds of short texts.
+pub fn any_byte(text: &str, test: impl Fn(u8) -> bool + Copy) -> bool {
+    let bytes = text.as_bytes();
+    // The last block overlaps the one before it.
+    if let Some(last) = bytes.last_chunk::<16>() {
+        let (blocks, _) = bytes.as_chunks::<16>();
+        return blocks.iter().fold(any_of(last, test), |found, block| found | any_of(block, test));
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        return any_of(first, test) | any_of(last, test);
+    }
+    bytes.iter().any(|byte| test(*byte))
+}
+
+/// Whether `test` holds for any byte of a block.
+fn any_of<const N: usize>(block: &[u8; N], test: impl Fn(u8) -> bool) -> bool {
+    block.iter().fold(0, |found, byte| found | u8::from(test(*byte))) != 0
 }
 
 /// The full path of a file or directory: `/` or names, each with a slash before it. At most 4,096 bytes and
@@ -167,12 +192,15 @@ impl DrivePath {
 
     /// Checks that a child of this name has a path that is neither too long nor too deep.
     pub fn check_child(&self, name: &str) -> Result<(), PathError> {
-        let levels = self.levels() + 1;
-        match self.before_slash().len() + 1 + name.len() {
-            bytes if bytes > PATH_BYTES => Err(PathError::TooLong(bytes)),
-            _ if levels > LEVELS => Err(PathError::TooDeep(levels)),
-            _ => Ok(()),
+        let bytes = self.before_slash().len() + 1 + name.len();
+        if bytes > PATH_BYTES {
+            return Err(PathError::TooLong(bytes));
         }
+        // A level has two bytes or more, so the levels of a short path need not be counted.
+        if self.0.len() >= 2 * LEVELS && self.levels() >= LEVELS {
+            return Err(PathError::TooDeep(self.levels() + 1));
+        }
+        Ok(())
     }
 
     /// What paths of children have before the slash and their names: nothing below the root.
@@ -263,8 +291,32 @@ mod tests {
         for bad in ["", ".", "..", "a/b", "a\0", "\u{85}", "\u{7f}", "\n"] {
             assert!(Name::parse(bad).is_err(), "{bad:?}");
         }
-        for good in ["...", "\u{202e}", "照片.jpg", "😀", " ", "%2F"] {
+        for good in ["...", "..a", "~", "\u{202e}", "照片.jpg", "😀", " ", "%2F"] {
             assert_eq!(Name::parse(good).unwrap().as_str(), good);
+        }
+    }
+
+    /// Each character at each place of a name of each length up to some blocks.
+    #[test]
+    fn a_bad_character_is_found_wherever_it_is() {
+        let others = ['é', '照', '\u{85}', '\u{9f}', '\u{a0}', '\u{301}', '\u{2126}'];
+        for c in (0..=0x7f).map(char::from).chain(others) {
+            let is_bad = c == '/' || c.is_control();
+            for (length, at) in (1..40).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                let name: String = (0..length).map(|n| if n == at { c } else { 'n' }).collect();
+                let expected = if is_bad { Err(PathError::Character) } else { Ok(nfc(&name)) };
+                // `.` is good in longer names, and here it is alone in the shortest.
+                let expected = if name == "." { Err(PathError::Dots) } else { expected };
+                assert_eq!(Name::check(&name), expected, "{name:?}");
+            }
+        }
+        for length in [254, 255, 256, 257, 300] {
+            let [plain, dotted] = ["x", "."].map(|text| text.repeat(length));
+            let expected = if length > NAME_BYTES { Err(PathError::NameTooLong(length)) } else { Ok(()) };
+            for name in [plain, dotted] {
+                assert_eq!(Name::check(&name).map(drop), expected, "{length}");
+                assert_eq!(Name::check(&(name + "/")).map(drop), Err(PathError::Character), "{length}");
+            }
         }
     }
 
@@ -305,6 +357,14 @@ mod tests {
         let name = Name::parse("a").unwrap();
         assert_eq!(path(&deep(128)).join(&name), Err(PathError::TooDeep(129)));
         assert_eq!(path(&long(255)).join(&name), Err(PathError::TooLong(4098)));
+        // The shortest paths of the most levels, and longer ones.
+        for level in ["/a", "/ab", "/é", "/abc"] {
+            assert_eq!(path(&level.repeat(127)).check_child("a"), Ok(()), "{level}");
+            assert_eq!(path(&level.repeat(128)).check_child("a"), Err(PathError::TooDeep(129)), "{level}");
+        }
+        assert_eq!(path(&long(253)).check_child("a"), Ok(()));
+        assert_eq!(path(&long(254)).check_child("a"), Err(PathError::TooLong(4097)));
+        assert_eq!(DrivePath::root().check_child("a"), Ok(()));
     }
 
     #[test]

@@ -3,13 +3,44 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::api::entry::{CopiedJson, EntryJson, EntryKind};
 use crate::api::{digest, etag};
 use crate::drive::{CopyStats, EntryRef, Node, NodeRef};
 use crate::schema::Timestamp;
 use crate::schema::dir::{DirEntryRef, FileEntryRef};
-use crate::schema::timestamp::write_rfc3339;
+use crate::schema::path::any_byte;
+use crate::schema::timestamp::{RFC3339_BYTES, rfc3339_bytes, write_rfc3339};
+
+/// What follows the text of the name of a file, up to its size. The id is to be replaced, as are the ids, times and digests
+/// of the templates below.
+const FILE: &[u8; 67] = br#"","kind":"file","id":"00000000-0000-0000-0000-000000000000","size":"#;
+/// Where the id is in [`FILE`].
+const FILE_ID: usize = br#"","kind":"file","id":""#.len();
+
+/// What follows the times of a file.
+const FILE_END: &[u8; 117] = b",\"etag\":\"\\\"00000000-0000-0000-0000-000000000000\\\"\",\
+    \"digest\":\"sha-256=:____________________________________________:\"}";
+/// Where the id is in [`FILE_END`].
+const FILE_END_ID: usize = br#","etag":"\""#.len();
+/// Where the digest is in [`FILE_END`].
+const FILE_END_DIGEST: usize = FILE_END_ID + ID_BYTES + br#"\"","digest":"sha-256=:"#.len();
+
+/// What follows the text of the name of a directory, up to its creator.
+const DIRECTORY: &[u8; 63] = br#"","kind":"directory","id":"00000000-0000-0000-0000-000000000000"#;
+/// Where the id is in [`DIRECTORY`].
+const DIRECTORY_ID: usize = br#"","kind":"directory","id":""#.len();
+
+/// What follows the text before the times.
+const TIMES: &[u8; 74] = br#"","modified":"2026-01-02T03:04:05.678Z","added":"2026-01-02T03:04:05.678Z""#;
+/// Where `modified` is in [`TIMES`].
+const TIMES_MODIFIED: usize = br#"","modified":""#.len();
+/// Where `added` is in [`TIMES`].
+const TIMES_ADDED: usize = TIMES_MODIFIED + RFC3339_BYTES + br#"","added":""#.len();
+
+/// Bytes of an id.
+const ID_BYTES: usize = Hyphenated::LENGTH;
 
 /// Writes the JSON of many entries into one buffer, each as serde writes [`entry_json`], without a text in memory for each
 /// member: that takes most of the time of a page.
@@ -46,37 +77,30 @@ impl EntryWriter {
             EntryRef::File(entry) => self.file(entry, has_creator),
             EntryRef::Directory(entry) => self.directory(entry, has_creator),
         }
-        self.raw(b"}");
     }
 
     fn file(&mut self, FileEntryRef { id, attributes, .. }: &FileEntryRef<'_>, has_creator: bool) {
-        let mut buffer = Uuid::encode_buffer();
-        let id = id.0.as_hyphenated().encode_lower(&mut buffer).as_bytes();
-        self.raw(br#"","kind":"file","id":""#);
-        self.raw(id);
-        self.raw(br#"","size":"#);
+        let id = id_text(id.0);
+        put(self.append_template(FILE), FILE_ID, &id);
         self.number(attributes.size);
         self.raw(br#","type":""#);
         self.escaped(attributes.mime);
         self.creator(has_creator, attributes.creator);
         self.times(attributes.modified, attributes.added);
-        self.raw(br#","etag":"\""#);
-        self.raw(id);
-        self.raw(br#"\"","digest":"sha-256=:"#);
-        // 32 bytes are 44 characters.
-        let mut base64 = [0; 44];
-        let length = STANDARD.encode_slice(attributes.digest.0, &mut base64).unwrap_or_default();
-        self.raw(base64.get(..length).unwrap_or_default());
-        self.raw(br#":""#);
+        let end = self.append_template(FILE_END);
+        put(end, FILE_END_ID, &id);
+        if let Some(base64) = end.get_mut(FILE_END_DIGEST..) {
+            // It has room for these bytes, so this cannot fail.
+            let _ = STANDARD.encode_slice(attributes.digest.0, base64);
+        }
     }
 
     fn directory(&mut self, DirEntryRef { id, creator, created }: &DirEntryRef<'_>, has_creator: bool) {
-        let mut buffer = Uuid::encode_buffer();
-        self.raw(br#"","kind":"directory","id":""#);
-        self.raw(id.0.as_hyphenated().encode_lower(&mut buffer).as_bytes());
+        put(self.append_template(DIRECTORY), DIRECTORY_ID, &id_text(id.0));
         self.creator(has_creator, creator);
         // The time of a directory is its creation; changes of its children do not change it.
         self.times(*created, *created);
+        self.raw(b"}");
     }
 
     fn creator(&mut self, has_creator: bool, creator: &str) {
@@ -87,11 +111,24 @@ impl EntryWriter {
     }
 
     fn times(&mut self, modified: Timestamp, added: Timestamp) {
+        if let (Some(modified), Some(added)) = (rfc3339_bytes(modified), rfc3339_bytes(added)) {
+            let times = self.append_template(TIMES);
+            put(times, TIMES_MODIFIED, &modified);
+            return put(times, TIMES_ADDED, &added);
+        }
+        // Only damage gives such a time.
         self.raw(br#"","modified":""#);
         write_rfc3339(modified, &mut self.json);
         self.raw(br#"","added":""#);
         write_rfc3339(added, &mut self.json);
         self.raw(br#"""#);
+    }
+
+    /// Appends a template, and returns it, so that what differs between entries can be put in its place.
+    fn append_template<const N: usize>(&mut self, bytes: &[u8; N]) -> &mut [u8] {
+        self.raw(bytes);
+        let start = self.json.len() - N;
+        self.json.get_mut(start..).unwrap_or_default()
     }
 
     /// Appends a text in quotes.
@@ -117,17 +154,21 @@ impl EntryWriter {
 
     /// Appends a number in decimal digits.
     fn number(&mut self, mut number: u64) {
-        let mut digits = [b'0'; 20];
-        let mut length = 0;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
-            length += 1;
+        // 20 digits, two at a time.
+        let mut pairs = [[b'0'; 2]; 10];
+        let mut skipped = 20;
+        for pair in pairs.iter_mut().rev() {
+            let two = (number % 100) as u8;
+            // With `|`, which cannot overflow, so that nothing is checked.
+            *pair = [b'0' | (two / 10), b'0' | (two % 10)];
+            number /= 100;
+            skipped -= 2;
             if number == 0 {
+                skipped += usize::from(two < 10);
                 break;
             }
         }
-        self.raw(digits.get(digits.len() - length..).unwrap_or_default());
+        self.raw(pairs.as_flattened().get(skipped..).unwrap_or_default());
     }
 
     /// Appends bytes as they are.
@@ -136,11 +177,23 @@ impl EntryWriter {
     }
 }
 
+/// The text of an id.
+fn id_text(id: Uuid) -> [u8; ID_BYTES] {
+    let mut text = [0; ID_BYTES];
+    id.as_hyphenated().encode_lower(&mut text);
+    text
+}
+
+/// Puts bytes into a template, from this place on. All places are constants, which a test tries.
+fn put<const N: usize>(template: &mut [u8], at: usize, bytes: &[u8; N]) {
+    if let Some(place) = template.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = *bytes;
+    }
+}
+
 /// Whether JSON has nothing to escape in a text.
 pub fn is_plain(text: &str) -> bool {
-    // Counted to the end: that is quicker than to stop at the first.
-    let escaped = text.bytes().filter(|byte| *byte < b' ' || matches!(byte, b'"' | b'\\')).count();
-    escaped == 0
+    !any_byte(text, |byte| byte < b' ' || byte == b'"' || byte == b'\\')
 }
 
 pub fn entry_json(node: &Node) -> EntryJson<'_> {
@@ -188,6 +241,30 @@ mod tests {
     use crate::schema::file::{Attributes, ContentLocation, Digest};
     use crate::schema::{DirId, DrivePath, FileId, StayId};
 
+    #[test]
+    fn numbers_are_written_as_the_library_does() {
+        let powers =
+            std::iter::successors(Some(1u64), |n| n.checked_mul(10)).flat_map(|n| [n - 1, n, n + 1, n / 3 * 2]);
+        for number in powers.chain(0..1_000).chain([u64::MAX, u64::MAX - 1]) {
+            let mut writer = EntryWriter::with_capacity(0);
+            writer.number(number);
+            assert_eq!(writer.json, number.to_string().as_bytes());
+        }
+    }
+
+    /// Each ASCII character at each place of a text of each length up to some blocks.
+    #[test]
+    fn an_escape_is_found_wherever_it_is() {
+        for c in (0..=0x7f).map(char::from).chain(['é', '\u{2028}']) {
+            let is_escaped = c < ' ' || matches!(c, '"' | '\\');
+            for (length, at) in (1..40).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                let text: String = (0..length).map(|n| if n == at { c } else { 'n' }).collect();
+                assert_eq!(is_plain(&text), !is_escaped, "{text:?}");
+            }
+        }
+        assert!(is_plain(""));
+    }
+
     /// Texts and numbers of each kind, and of each byte that JSON escapes.
     #[test]
     fn an_entry_is_written_as_serde_writes_it() {
@@ -198,7 +275,14 @@ mod tests {
         for (at, (text, name)) in texts.iter().zip(&names).enumerate() {
             for path in ["/".to_owned(), format!("/{name}x"), format!("/a\"b/c/{name}x")] {
                 let (path, ms) = (DrivePath::parse(&path).unwrap(), (at as i64 - 3) * 100_000_007);
-                let [modified, added] = [ms, ms + 1].map(Timestamp::from_ms);
+                // One of each pair of damaged times, and both of them, are written in another way.
+                let [modified, added] = match at {
+                    4 => [ms, i64::MAX],
+                    5 => [i64::MIN, ms],
+                    6 => [i64::MIN, i64::MAX],
+                    _ => [ms, ms + 1],
+                }
+                .map(Timestamp::from_ms);
                 let entry = DirEntry { id: DirId(Uuid::new_v4()), creator: (*text).into(), created: added };
                 nodes.push(Node::Directory { path: path.clone(), entry });
                 let attributes = Attributes {
@@ -207,7 +291,7 @@ mod tests {
                     creator: (*text).into(),
                     modified,
                     added,
-                    digest: Digest([at as u8 * 41; 32]),
+                    digest: Digest(std::array::from_fn(|n| (at * 41 + n * 7) as u8)),
                     location: ContentLocation::Large,
                 };
                 nodes.push(Node::File {

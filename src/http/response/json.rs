@@ -67,12 +67,12 @@ fn escaped(text: &str) -> usize {
 
 /// Bytes of an entry, at most.
 pub fn bytes_of(node: &NodeRef<'_>) -> usize {
-    ENTRY + texts(node).map(escaped).iter().sum::<usize>()
+    ENTRY + texts(node).iter().map(|text| escaped(text)).sum::<usize>()
 }
 
 /// As [`bytes_of`], if all characters were escaped: a larger number, computed without a look at them.
 pub fn most_bytes_of(node: &NodeRef<'_>) -> usize {
-    ENTRY + ESCAPED * texts(node).map(str::len).iter().sum::<usize>()
+    ENTRY + ESCAPED * texts(node).iter().map(|text| text.len()).sum::<usize>()
 }
 
 /// The texts in the JSON of an entry.

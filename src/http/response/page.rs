@@ -17,6 +17,8 @@ use crate::schema::DrivePath;
 
 /// Bytes of a page after its entries, at most.
 const END: usize = 1 << 10;
+/// Bytes of a page before its entries, without the path of the directory.
+const START: usize = 64;
 
 /// Appends an entry and what separates it from the next one.
 pub type WriteEntry = fn(&mut EntryWriter, &NodeRef<'_>);
@@ -33,16 +35,22 @@ pub struct PageWriter {
 impl PageWriter {
     /// A page of so many bytes at most: [`json::bytes`].
     pub fn new(bytes: usize, write: WriteEntry) -> Self {
+        Self::with_start(bytes, write, 0)
+    }
+
+    /// As [`new`](Self::new), with so many bytes allocated for what is before the entries.
+    fn with_start(bytes: usize, write: WriteEntry, start: usize) -> Self {
         let most = bytes.saturating_sub(END);
-        Self { page: EntryWriter::with_capacity(0), write, most, count: 0 }
+        Self { page: EntryWriter::with_capacity(start), write, most, count: 0 }
     }
 
     /// A [`ListPage`](crate::api::entry::ListPage). `path`: the path of the directory, if the page lists one.
     pub fn json(bytes: usize, path: Option<&DrivePath>) -> Self {
-        let mut writer = Self::new(bytes, |page, node| {
+        let write: WriteEntry = |page, node| {
             page.entry(node);
             page.raw(b",");
-        });
+        };
+        let mut writer = Self::with_start(bytes, write, START + path.map_or(0, |path| path.as_str().len()));
         let page = &mut writer.page;
         page.raw(b"{");
         if let Some(path) = path {
@@ -77,11 +85,20 @@ impl PageWriter {
     pub fn add(&mut self, node: &NodeRef<'_>, more: usize) -> bool {
         let json = &mut self.page.json;
         let room = self.most.saturating_sub(json.len());
-        if self.count == 0 {
-            // Entries of a page are of about the same length, so the buffer hardly ever grows, which copies it.
-            json.reserve_exact(bytes_of(node).saturating_mul(more + 1).min(room) + END);
-        } else if most_bytes_of(node) > room && bytes_of(node) > room {
-            return false;
+        // IMPORTANT: the end of the page is never without its bytes, or the buffer would double for it.
+        let free = json.capacity().saturating_sub(json.len() + END);
+        // The exact number takes a look at each character, so first the larger one is compared.
+        if self.count == 0 || most_bytes_of(node) > room.min(free) {
+            let bytes = bytes_of(node);
+            if self.count > 0 && bytes > room {
+                return false;
+            }
+            if self.count == 0 || bytes > free {
+                // Entries of a page are of about the same length, so the buffer hardly ever grows. To grow copies it, so
+                // then it at least doubles, within the bytes that a page may have; only the first entry may exceed those.
+                let wanted = bytes.saturating_mul(more + 1).max(json.len()).min(room).max(bytes);
+                json.reserve_exact(wanted + END);
+            }
         }
         (self.write)(&mut self.page, node);
         self.count += 1;
@@ -203,6 +220,38 @@ mod tests {
         page.most = 100;
         assert!(page.add(&(&long).into(), 0) && !page.add(&(&long).into(), 0));
         assert_eq!((page.count(), page.most_below(&DrivePath::root())), (1, 1));
+    }
+
+    #[test]
+    fn a_page_grows_seldom_and_only_up_to_its_bound() {
+        let length_of = |at: usize, last: usize| [1, 20 + at % 5, 1 + at, if at == last { 255 } else { 1 }];
+        for (kind, most_growths) in [(0, 1), (1, 2), (2, 4), (3, 2)] {
+            for texts in ["", "image/jpeg", &"\"".repeat(120)] {
+                let mut page = PageWriter::json(unlimited(100), None);
+                let (mut capacity, mut growths) = (page.page.json.capacity(), 0);
+                for at in 0..100 {
+                    let node = file(&format!("/{}", "a".repeat(length_of(at, 99)[kind])), texts);
+                    if !page.add(&(&node).into(), 99 - at) {
+                        break;
+                    }
+                    let grown = page.page.json.capacity();
+                    growths += usize::from(grown > capacity);
+                    capacity = grown;
+                    assert!(capacity - page.page.json.len() >= END, "{kind} {texts}: the end finds no room");
+                }
+                assert!(growths <= most_growths, "{kind} {texts}: {growths}");
+                assert!(capacity <= unlimited(100), "{kind} {texts}: {capacity}");
+                // What it has is nearly all used.
+                let used = page.done().len();
+                assert!(capacity <= 2 * used + 2 * END, "{kind} {texts}: {capacity} of {used}");
+            }
+        }
+        // A short entry, and then long ones, which would double the buffer beyond the bound.
+        let mut page = PageWriter::json(unlimited(100), None);
+        assert!(page.add(&(&file("/a", "")).into(), 99));
+        let long = file(&format!("/{}", "a".repeat(250)), &"t".repeat(50));
+        assert!((0..99).all(|at| page.add(&(&long).into(), 98 - at)));
+        assert!(page.page.json.capacity() <= unlimited(100), "{}", page.page.json.capacity());
     }
 
     #[test]
