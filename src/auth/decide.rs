@@ -4,7 +4,6 @@
 //! counts as long as its giver has the right to share and the same right there; his right may come from another giver.
 //! So the search goes from the user to givers, until a grant of an admin ends it.
 
-use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::asker::Asker;
 use super::authority::Authority;
 use super::error::{AuthError, Result};
 use super::guards;
-use crate::schema::account::{self, Account, Grantee, Stamp};
+use crate::schema::account::{self, Grantee, Stamp};
 use crate::schema::dir;
 use crate::schema::grant::{Giver, Grant};
 use crate::schema::ids::DirId;
@@ -22,7 +21,7 @@ use crate::schema::rights::Right;
 use crate::schema::user_name::UserName;
 use crate::table::{Check, ConditionalRow, Plan};
 
-/// Accounts that one decision may read.
+/// Accounts that one decision may look at, each once for each directory that a grant is on.
 const ACCOUNTS: usize = 64;
 /// Givers between a user and an admin. A right that needs a longer chain does not count: each giver is a row of the
 /// plan, which may have [`GUARDED_ROWS`](crate::table::limits::GUARDED_ROWS).
@@ -127,27 +126,28 @@ impl Permission {
     }
 }
 
-/// A user whose right is to be found, and what was found on the way to him.
+/// A user of a search, with what was found on the way to him: a giver, and at first the user who asks.
 struct Step {
     name: UserName,
     /// His grants on this directory of the path and above it count.
     depth: usize,
     rows: Vec<ConditionalRow>,
-    /// How many givers there are from the user who asks to this one. He himself is none.
+    /// How many givers there are from the user who asks to this one, including this one.
     givers: usize,
 }
 
-impl Step {
-    fn is_giver(&self) -> bool {
-        self.givers > 0
-    }
+/// What a search needs of an account.
+#[derive(Clone, Copy)]
+struct Holder<'a> {
+    admin: bool,
+    grants: &'a [Grant],
 }
 
-/// What a search needs of an account.
-struct Holder<'a> {
-    stamp: Stamp,
-    admin: bool,
-    grants: Cow<'a, [Grant]>,
+/// Why a user has a right.
+struct Reason {
+    /// What guards it, beside the user's own account.
+    rows: Vec<ConditionalRow>,
+    has_givers: bool,
 }
 
 impl Auth {
@@ -172,81 +172,86 @@ impl Auth {
             Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.map(Some),
         };
         for right in needed.into_iter().flatten() {
-            let found = self.search(asker, (chain, depth), right).await?.ok_or(AuthError::Forbidden)?;
-            has_givers |= found.is_giver();
-            for row in found.rows {
+            let reason = match own_right(asker, (chain, depth), right) {
+                Some(reason) => reason,
+                // In a box, since few requests need it: the future of each would have its size.
+                None => Box::pin(self.search(asker, (chain, depth), right)).await?.ok_or(AuthError::Forbidden)?,
+            };
+            has_givers |= reason.has_givers;
+            for row in reason.rows {
                 guards::add(&mut rows, row);
             }
         }
         Ok(permission(rows, has_givers))
     }
 
-    /// The shortest chain of givers from the user to an admin, with what guards it, beside the user's own account. None
-    /// if there is no such chain. `depth`: the directory of the path on which he needs the right.
-    async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Step>> {
+    /// The shortest chain of givers from an admin to a user who has not the right by himself. None if there is no such
+    /// chain. `depth`: the directory of the path on which he needs the right.
+    async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Reason>> {
+        // Only admins give the right to share, to givers too.
+        if right == Right::Share {
+            return Ok(None);
+        }
         let first = Step { name: asker.name.clone(), depth, rows: Vec::new(), givers: 0 };
-        let (mut first, mut open, mut seen) = (Some(first), VecDeque::new(), HashSet::new());
-        while let Some(mut step) = first.take().or_else(|| open.pop_front()) {
-            // Most searches end at the first step, so nothing is noted for that.
-            if step.is_giver() && !seen.insert((step.name.clone(), step.depth)) {
+        let own = Holder { admin: asker.admin, grants: &asker.grants };
+        let mut seen = HashSet::from([(first.name.clone(), first.depth)]);
+        let mut open: VecDeque<Step> = givers(&first, own, chain, right).collect();
+        while let Some(mut step) = open.pop_front() {
+            if !seen.insert((step.name.clone(), step.depth)) {
                 continue;
             }
             if seen.len() > ACCOUNTS {
                 break;
             }
-            let Some(holder) = self.holder(asker, &step).await? else { continue };
-            if step.is_giver() {
-                guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), holder.stamp));
-            }
-            if holder.admin {
-                return Ok(Some(step));
-            }
-            if step.is_giver() {
-                // Only admins give the right to share.
-                let Some(rows) = given_by_admins(asker, &holder, chain, step.depth, Right::Share) else { continue };
+            let Some((stamp, admin, grants)) = self.giver(&step.name).await? else { continue };
+            let holder = Holder { admin, grants: &grants };
+            guards::add(&mut step.rows, stamp_of(Grantee::User(step.name.clone()), stamp));
+            if !holder.admin {
+                let Some(rows) = given_by_admins(asker, holder, (chain, step.depth), Right::Share) else { continue };
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
             }
-            if let Some(rows) = given_by_admins(asker, &holder, chain, step.depth, right) {
+            if let Some(rows) = right_of(asker, holder, (chain, step.depth), right) {
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
-                return Ok(Some(step));
+                return Ok(Some(Reason { rows: step.rows, has_givers: true }));
             }
-            if right != Right::Share && step.givers < GIVERS {
-                seen.insert((step.name.clone(), step.depth));
-                open.extend(givers(&step, &holder, chain, right));
+            if step.givers < GIVERS {
+                open.extend(givers(&step, holder, chain, right));
             }
         }
         Ok(None)
     }
 
-    /// The account of a step. That of the user who asks is known: the same instant as all else of him.
-    async fn holder<'a>(&self, asker: &'a Asker, step: &Step) -> Result<Option<Holder<'a>>> {
-        if !step.is_giver() {
-            let Asker { stamp, admin, grants, .. } = asker;
-            return Ok(Some(Holder { stamp: *stamp, admin: *admin, grants: Cow::Borrowed(grants) }));
-        }
-        let account = self.account_without_usage(&Grantee::User(step.name.clone())).await?;
-        // A giver who is disabled keeps his rights: he only cannot log in.
-        let held = |account: Account| {
-            let admin = account.user()?.admin;
-            Some(Holder { stamp: account.stamp, admin, grants: Cow::Owned(account.grants) })
-        };
-        Ok(account.and_then(held))
+    /// The stamp of a giver, whether he is an admin, and his grants. A giver who is disabled keeps his rights: he only
+    /// cannot log in.
+    async fn giver(&self, name: &UserName) -> Result<Option<(Stamp, bool, Vec<Grant>)>> {
+        let account = self.account_without_usage(&Grantee::User(name.clone())).await?;
+        Ok(account.and_then(|account| Some((account.stamp, account.user()?.admin, account.grants))))
     }
+}
+
+/// Why the user who asks has a right by himself: he is an admin, or an admin has given it to him or to every user.
+fn own_right(asker: &Asker, at: (&DirChain, usize), right: Right) -> Option<Reason> {
+    let rows = right_of(asker, Holder { admin: asker.admin, grants: &asker.grants }, at, right)?;
+    Some(Reason { rows, has_givers: false })
+}
+
+/// What guards the right of a user who is an admin, or to whom an admin has given it.
+fn right_of(asker: &Asker, holder: Holder<'_>, at: (&DirChain, usize), right: Right) -> Option<Vec<ConditionalRow>> {
+    if holder.admin { Some(Vec::new()) } else { given_by_admins(asker, holder, at, right) }
 }
 
 /// A grant of an admin to this user, or to every user, that has the right: what guards it. The deepest one is taken.
 fn given_by_admins(
     asker: &Asker,
-    holder: &Holder<'_>,
-    chain: &DirChain,
-    depth: usize,
+    holder: Holder<'_>,
+    (chain, depth): (&DirChain, usize),
     right: Right,
 ) -> Option<Vec<ConditionalRow>> {
     let levels = |grants: &[Grant]| {
         let given = grants.iter().filter(|grant| grant.giver == Giver::Admins && grant.rights.contains(right));
         given.filter_map(|grant| chain.level(grant.dir, depth)).max()
     };
-    let own = levels(&holder.grants);
+    let own = levels(holder.grants);
     if let Some(level) = own {
         return Some(chain.bound(level).into_iter().collect());
     }
@@ -258,7 +263,7 @@ fn given_by_admins(
 /// The users who have given this right to the holder.
 fn givers<'a>(
     step: &'a Step,
-    holder: &'a Holder<'a>,
+    holder: Holder<'a>,
     chain: &'a DirChain,
     right: Right,
 ) -> impl Iterator<Item = Step> + 'a {

@@ -73,6 +73,7 @@ pub use usage::{LimitOf, Limited};
 pub use users::{OldPassword, QuotaChange, User, UserChange};
 pub use ways::Ways;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::budget::Budget;
@@ -87,11 +88,16 @@ use kept_credentials::KeptCredentials;
 use seal::KnownSealKey;
 use verifier::Verifier;
 
-/// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone.
+/// Users and rights of a store that [`migrate::up`](crate::migrate::up) has brought up to date. Cheap to clone: each
+/// request clones it, so all parts are behind one reference count.
 ///
 /// IMPORTANT: a process has one for a store, and clones of it: they share what they know of the store.
 #[derive(Clone)]
-pub struct Auth {
+pub struct Auth(Arc<AuthParts>);
+
+/// The parts of an [`Auth`], for the files of this module alone.
+#[derive(Clone)]
+pub struct AuthParts {
     tables: Tables,
     verifier: Verifier,
     clock: fn() -> Timestamp,
@@ -100,22 +106,30 @@ pub struct Auth {
     seal_key: KnownSealKey,
 }
 
+impl Deref for Auth {
+    type Target = AuthParts;
+
+    fn deref(&self) -> &AuthParts {
+        &self.0
+    }
+}
+
 impl Auth {
     /// `clock`: the time now. Two passwords are hashed at a time.
     pub fn new(tables: Tables, clock: fn() -> Timestamp) -> Self {
-        Self {
+        Self(Arc::new(AuthParts {
             tables,
             verifier: Verifier::new(Budget::unlimited()),
             clock,
             known: Arc::default(),
             kept: Arc::default(),
             seal_key: Arc::default(),
-        }
+        }))
     }
 
     /// With the memory of requests, of which a password takes 64 MiB while it is hashed.
     pub fn with_memory(self, memory: Budget) -> Self {
-        Self { verifier: Verifier::new(memory), ..self }
+        Self(Arc::new(AuthParts { verifier: Verifier::new(memory), ..Arc::unwrap_or_clone(self.0) }))
     }
 
     /// Takes the memory for passwords, for good, if there is a user. Before the first request: uploads may hold it for
@@ -129,7 +143,7 @@ impl Auth {
 
     /// The same users through another handle of their store: tests watch through it what this one does.
     pub fn with_tables(&self, tables: Tables) -> Self {
-        Self { tables, ..self.clone() }
+        Self(Arc::new(AuthParts { tables, ..(*self.0).clone() }))
     }
 
     /// Whether there is a user, or was one. It costs a read only until it is known.
@@ -163,8 +177,10 @@ impl Auth {
         Ok(Account::from_row(&row)?)
     }
 
-    /// The name of a user as it was given, from any spelling that looks the same.
-    async fn known_name(&self, text: &str) -> Result<Option<UserName>> {
+    /// The name of a user as it was given, from any spelling that looks the same; none if there is no such user.
+    ///
+    /// IMPORTANT: its time tells whether there is one. No answer to a request that has proved nothing waits for it alone.
+    pub async fn known_name(&self, text: &str) -> Result<Option<UserName>> {
         // A text that is no name has no user.
         let Ok(name) = UserName::parse(text) else { return Ok(None) };
         let query = RowQuery::cells(vec![user_name::column()]);

@@ -14,30 +14,50 @@ use crate::http::response::cookie;
 use crate::schema::secret::SecretKind;
 
 /// A credential as it was sent; nothing is verified.
-pub enum Presented {
+pub enum Presented<'a> {
     Nothing,
     /// It can be no credential.
     Invalid,
-    Password {
-        name: String,
-        password: String,
-    },
-    Token {
-        /// The name that came with it, if one did: it has to be that of its user.
-        name: String,
-        text: String,
-    },
-    Session(String),
+    Password(Basic),
+    /// A token in the place of a password.
+    TokenInBasic(Basic),
+    Bearer(&'a str),
+    Session(&'a str),
 }
 
-impl Presented {
+/// What Basic has: a name, a colon, and a password, in whose place a token may be.
+pub struct Basic {
+    /// Not in two pieces, to copy nothing.
+    text: String,
+    /// Where the colon is, the first one.
+    colon: usize,
+}
+
+impl Basic {
+    /// Decodes base64. None if it is malformed.
+    fn decode(sent: &str) -> Option<Self> {
+        let text = String::from_utf8(STANDARD.decode(sent).ok()?).ok()?;
+        let colon = text.find(':')?;
+        Some(Self { text, colon })
+    }
+
+    pub fn name(&self) -> &str {
+        self.text.get(..self.colon).unwrap_or_default()
+    }
+
+    pub fn password(&self) -> &str {
+        self.text.get(self.colon + 1..).unwrap_or_default()
+    }
+}
+
+impl<'a> Presented<'a> {
     /// `Authorization` goes before the cookie, also if it is wrong.
-    pub fn parse(headers: &HeaderMap, is_secure: bool) -> Self {
+    pub fn parse(headers: &'a HeaderMap, is_secure: bool) -> Self {
         Self::in_authorization(headers).unwrap_or_else(|| session(headers, is_secure))
     }
 
     /// What `Authorization` has; none without that header.
-    pub fn in_authorization(headers: &HeaderMap) -> Option<Self> {
+    pub fn in_authorization(headers: &'a HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
             (None, _) => None,
@@ -58,8 +78,8 @@ impl Presented {
     /// The name that was sent.
     pub fn name(&self) -> Option<&str> {
         match self {
-            Self::Password { name, .. } | Self::Token { name, .. } => Some(name),
-            Self::Nothing | Self::Invalid | Self::Session(_) => None,
+            Self::Password(basic) | Self::TokenInBasic(basic) => Some(basic.name()),
+            Self::Nothing | Self::Invalid | Self::Bearer(_) | Self::Session(_) => None,
         }
     }
 
@@ -67,11 +87,14 @@ impl Presented {
     pub async fn find(&self, auth: &Auth, address: IpAddr) -> Result<Credential, AuthError> {
         match self {
             Self::Nothing | Self::Invalid => Err(AuthError::Unauthorized),
-            Self::Password { name, password } => auth.log_in(name, password, address, Instant::now()).await,
-            Self::Token { name, text } => {
-                let token = find(auth, text, SecretKind::Token).await?;
-                if name.is_empty() || token.is_of(name) { Ok(token) } else { Err(AuthError::Unauthorized) }
+            Self::Password(basic) => auth.log_in(basic.name(), basic.password(), address, Instant::now()).await,
+            Self::TokenInBasic(basic) => {
+                let token = find(auth, basic.password(), SecretKind::Token).await?;
+                // The name has to be that of its user, if one came with it.
+                let is_of = |name: &str| name.is_empty() || token.is_of(name);
+                if is_of(basic.name()) { Ok(token) } else { Err(AuthError::Unauthorized) }
             }
+            Self::Bearer(text) => find(auth, text, SecretKind::Token).await,
             Self::Session(text) => find(auth, text, SecretKind::Session).await,
         }
     }
@@ -84,24 +107,18 @@ async fn find(auth: &Auth, text: &str, kind: SecretKind) -> Result<Credential, A
 }
 
 /// Basic (RFC 7617) or Bearer (RFC 6750).
-fn authorization(value: &str) -> Option<Presented> {
+fn authorization(value: &str) -> Option<Presented<'_>> {
     let (scheme, rest) = value.split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") {
-        let is_token = rest.starts_with(TOKEN_PREFIX);
-        return is_token.then(|| Presented::Token { name: String::new(), text: rest.to_owned() });
+        return rest.starts_with(TOKEN_PREFIX).then_some(Presented::Bearer(rest));
     }
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let decoded = String::from_utf8(STANDARD.decode(rest).ok()?).ok()?;
-    let (name, secret) = decoded.split_once(':')?;
-    let (name, secret) = (name.to_owned(), secret.to_owned());
-    Some(if secret.starts_with(TOKEN_PREFIX) {
-        Presented::Token { name, text: secret }
-    } else {
-        Presented::Password { name, password: secret }
-    })
+    let basic = Basic::decode(rest)?;
+    let is_token = basic.password().starts_with(TOKEN_PREFIX);
+    Some(if is_token { Presented::TokenInBasic(basic) } else { Presented::Password(basic) })
 }
 
 /// The cookies of this name (RFC 6265).
@@ -112,11 +129,11 @@ pub fn cookies<'a>(headers: &'a HeaderMap, named: &'a str) -> impl Iterator<Item
 }
 
 /// The session of a cookie. Two of them are none: one may be of another server on the same host.
-fn session(headers: &HeaderMap, is_secure: bool) -> Presented {
+fn session(headers: &HeaderMap, is_secure: bool) -> Presented<'_> {
     let mut found = cookies(headers, cookie::name(is_secure));
     match (found.next(), found.next()) {
         (None, _) => Presented::Nothing,
-        (Some(text), None) => Presented::Session(text.to_owned()),
+        (Some(text), None) => Presented::Session(text),
         _ => Presented::Invalid,
     }
 }
@@ -142,7 +159,7 @@ mod tests {
                 Presented::Session(text) => Some(text),
                 _ => None,
             };
-            assert_eq!(found.as_deref(), session, "{cookie} {is_secure}");
+            assert_eq!(found, session, "{cookie} {is_secure}");
         }
     }
 }

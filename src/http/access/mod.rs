@@ -15,7 +15,7 @@ use axum::http::{Extensions, HeaderMap, Method, Uri};
 
 use super::app::App;
 use super::callers::Callers;
-use super::request::audit::{Audit, note_refusal};
+use super::request::audit::note_unproved;
 use super::request::client::{Client, Relay, address, is_tls};
 use super::response::problem::{Problem, Result};
 use crate::api::problem::ProblemKind;
@@ -109,7 +109,7 @@ pub async fn admit(
     let verified = verify(auth, &presented, address(extensions)).await;
     let (credential, authority) = verified.inspect_err(|error| {
         if !presented.is_nothing() {
-            note_refusal(app, error, &Audit::of_unproved(presented.name(), extensions));
+            note_unproved(app, error, presented.name(), extensions);
         }
     })?;
     note(&credential);
@@ -128,7 +128,7 @@ pub async fn admit(
 /// What a request has proved, if that holds now, and what its user may do by it.
 async fn verify(
     auth: &Auth,
-    presented: &Presented,
+    presented: &Presented<'_>,
     address: IpAddr,
 ) -> std::result::Result<(Credential, Authority), AuthError> {
     let credential = presented.find(auth, address).await?;

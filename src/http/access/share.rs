@@ -71,8 +71,8 @@ pub async fn admit(
 async fn check_password(app: &App, (share, open): (&Credential, &OpenShare), head: RequestHead<'_>) -> Result<()> {
     let RequestHead { method, headers, extensions, .. } = head;
     let proved = match Presented::in_authorization(headers) {
-        Some(Presented::Password { password, .. }) => {
-            let login = app.auth.log_in_by_share(share, &password, address(extensions), Instant::now());
+        Some(Presented::Password(basic)) => {
+            let login = app.auth.log_in_by_share(share, basic.password(), address(extensions), Instant::now());
             login.await.map(|_| ())
         }
         Some(_) => Err(AuthError::Unauthorized),
