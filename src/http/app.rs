@@ -29,6 +29,10 @@ pub fn tars(memory: &Budget) -> usize {
 /// other writes find room there.
 pub const UNPACKING: usize = 512;
 
+/// User names of refused requests that are looked up for the audit log at the same time: few, since they wait for nothing
+/// but the store. While there are so many, the lines of further refusals have no user.
+pub const NAME_LOOKUPS: usize = 64;
+
 /// The state of all handlers, behind one reference count: each request clones it several times.
 #[derive(Clone)]
 pub struct App(pub Arc<SharedState>);
@@ -45,6 +49,8 @@ pub struct SharedState {
     pub unpacking: Arc<Semaphore>,
     /// With a permit for each of the [`tars`].
     pub tars: Arc<Semaphore>,
+    /// With [`NAME_LOOKUPS`] permits.
+    pub name_lookups: Arc<Semaphore>,
     /// Who has used which share.
     pub share_visitors: ShareVisitors,
     /// All metrics of the process.

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
-use super::app::{App, SharedState, UNPACKING, tars};
+use super::app::{App, NAME_LOOKUPS, SharedState, UNPACKING, tars};
 use super::callers::{Callers, CallersOfRoutes, ShareRoute};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
@@ -58,6 +58,7 @@ impl Routes {
     pub fn new(drive: Drive, auth: Auth, options: Options, metrics: HttpMetrics, registry: Registry) -> Self {
         let unpacking = Arc::new(Semaphore::new(UNPACKING));
         let tars = Arc::new(Semaphore::new(tars(drive.memory())));
+        let name_lookups = Arc::new(Semaphore::new(NAME_LOOKUPS));
         let Table { routes, callers } = Table::all();
         let (nobody, share_visitors) = (auth.nobody(), ShareVisitors::default());
         let app = App(Arc::new(SharedState {
@@ -69,6 +70,7 @@ impl Routes {
             metrics,
             unpacking,
             tars,
+            name_lookups,
             share_visitors,
             registry,
         }));
@@ -95,10 +97,15 @@ impl Service<Request> for Routes {
 
 /// The pattern of a frequent route, if the request is for one.
 fn frequent(request: &Request) -> Option<&'static str> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
     let path = request.uri().path();
-    let pattern = [(pattern::STAT_ROOT, pattern::STAT_PATH), (pattern::FS_ROOT, pattern::FS_PATH)];
-    let (_, pattern) = pattern.into_iter().find(|(start, _)| path.starts_with(start))?;
-    matches!(*request.method(), Method::GET | Method::HEAD).then_some(pattern)
+    if path == pattern::FILES {
+        return Some(pattern::FILES);
+    }
+    let patterns = [(pattern::STAT_ROOT, pattern::STAT_PATH), (pattern::FS_ROOT, pattern::FS_PATH)];
+    patterns.into_iter().find(|(start, _)| path.starts_with(start)).map(|(_, pattern)| pattern)
 }
 
 async fn call_frequent(app: App, pattern: &'static str, request: Request) -> Result<Response, Infallible> {
@@ -108,6 +115,7 @@ async fn call_frequent(app: App, pattern: &'static str, request: Request) -> Res
         // In boxes, so that the future around them is small: it is moved a few times.
         let response = match pattern {
             pattern::STAT_PATH => Box::pin(stat::get_parts(app, parts)).await,
+            pattern::FILES => Box::pin(by_time::get_parts(app, parts)).await,
             _ => Box::pin(download::get_parts(app, parts)).await,
         };
         response.into_response()

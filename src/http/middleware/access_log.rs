@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http_body::{Frame, SizeHint};
-use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ use crate::http::access;
 use crate::http::app::App;
 use crate::http::callers::{Callers, ShareRoute};
 use crate::http::metrics::InFlight;
-use crate::http::request::client::Client;
+use crate::http::request::client::{self, Client};
 use crate::http::request::{accepts_html, identity, requester};
 use crate::http::response::problem::{self, Problem};
 use crate::http::response::share_page;
@@ -39,6 +39,8 @@ use crate::http::routes::{login, share_login};
 use crate::http::server::{BodyWaiter, RunningStream, UserRequest, drain};
 use crate::schema::user_name::UserName;
 
+/// No part of a path that is shorter has a secret: that of a share has 27 characters, and others have more.
+const SHORTEST_SECRET: usize = 20;
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
@@ -60,9 +62,8 @@ pub async fn handle<F: Future<Output = Response>>(
     let mut line = LogLine {
         id,
         method: request.method().clone(),
-        path: logged_path(request.uri().path(), None),
-        user: None,
-        credential: None,
+        path: logged_path(request.uri().path(), pattern, None),
+        caller: None,
         status: None,
         bytes: 0,
         started: Instant::now(),
@@ -198,7 +199,7 @@ async fn authorize(
         access::check_transport(app, &client).await?;
     }
     host_check::check_origin(request.method(), request.headers(), &called, client.page_scheme())?;
-    request.extensions_mut().insert(client);
+    client::set(request, client);
     let uri = request.uri().clone();
     let note = |credential: &Credential| line.note_caller(credential, uri.path());
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
@@ -227,17 +228,23 @@ async fn authorize(
     if stores { Ok(app.drive.writable()?) } else { Ok(()) }
 }
 
-/// The path of a request, percent-encoded. In place of the secret of a share it has the id, and a hyphen as long as that is
-/// not known. Of a path that only looks like a link, which may have a secret anywhere, nothing else is in it.
-fn logged_path(path: &str, share: Option<Uuid>) -> String {
+/// The path of a request, percent-encoded. In place of the secret of a share it has the id, and a hyphen until the id is
+/// known. A path without a route may be a mistyped link. It is cut before the first part that could have a secret: one of
+/// [`SHORTEST_SECRET`] bytes or more, or one with a character that no route has. A hyphen marks the cut.
+fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String {
     if let Some(secret) = share_secret(path) {
         let rest = path.get(SHARED.len() + secret.len()..).unwrap_or_default();
         let shown = share.map_or_else(|| "-".to_owned(), |id| id.to_string());
         return utf8_percent_encode(&[SHARED, &shown, rest].concat(), CONTROLS).to_string();
     }
-    let first = path.split('/').find(|part| !part.is_empty()).unwrap_or_default();
-    let is_like_a_link = percent_decode_str(first).map(|byte| byte.to_ascii_lowercase()).eq(*b"s");
-    if is_like_a_link { "/s/-".to_owned() } else { utf8_percent_encode(path, CONTROLS).to_string() }
+    if pattern.is_some() {
+        return utf8_percent_encode(path, CONTROLS).to_string();
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'~');
+    let is_shown = |part: &&str| part.len() < SHORTEST_SECRET && part.bytes().all(is_plain);
+    let shown: Vec<&str> = path.split('/').take_while(is_shown).collect();
+    let start = shown.join("/");
+    if start.len() == path.len() { start } else { [&start, "/-"].concat() }
 }
 
 /// The log line of a request, written when its response is dropped.
@@ -246,10 +253,8 @@ struct LogLine {
     method: Method,
     /// Percent-encoded as it was sent, and what was not: no name can pass for anything else in a log.
     path: String,
-    /// None on a drive without users, and if no valid credential was sent.
-    user: Option<UserName>,
-    /// The id of the session or token; none for a password.
-    credential: Option<Uuid>,
+    /// What has proved who asks: none on a drive without users, and if no valid credential was sent.
+    caller: Option<Credential>,
     /// None if the client left before there was an answer.
     status: Option<u16>,
     /// Of the answer's body.
@@ -264,27 +269,35 @@ struct LogLine {
 impl LogLine {
     /// Notes who has sent the request.
     fn note_caller(&mut self, credential: &Credential, path: &str) {
-        self.credential = credential.secret().map(|owner| owner.id.0);
+        self.caller = Some(credential.clone());
         if credential.is_share() {
-            // A stranger asks, not the user who has made it.
-            self.path = logged_path(path, self.credential);
-        } else {
-            self.user = credential.user().cloned();
+            self.path = logged_path(path, None, self.credential_id());
         }
+    }
+
+    /// The id of the session, token or share; none of a password.
+    fn credential_id(&self) -> Option<Uuid> {
+        self.caller.as_ref().and_then(Credential::secret).map(|owner| owner.id.0)
+    }
+
+    /// The user. By a share a stranger asks, not the user who has made it.
+    fn user(&self) -> Option<&UserName> {
+        self.caller.as_ref().filter(|caller| !caller.is_share()).and_then(Credential::user)
     }
 }
 
 impl Drop for LogLine {
     fn drop(&mut self) {
         self.app.metrics.sent.inc_by(self.bytes);
-        let mut id = Uuid::encode_buffer();
+        let (mut id, mut credential_id) = (Uuid::encode_buffer(), Uuid::encode_buffer());
+        let credential = self.credential_id().map(|id| &*id.as_hyphenated().encode_lower(&mut credential_id));
         tracing::info!(
             target: "access",
             id = &*self.id.as_hyphenated().encode_lower(&mut id),
             method = self.method.as_str(),
             path = self.path,
-            user = self.user.as_ref().map(UserName::as_str),
-            credential = self.credential.map(tracing::field::display),
+            user = self.user().map(UserName::as_str),
+            credential,
             status = self.status.unwrap_or(0),
             bytes = self.bytes,
             ms = self.started.elapsed().as_secs_f64() * 1000.0,
@@ -332,20 +345,36 @@ mod tests {
     #[test]
     fn no_secret_of_a_share_is_in_a_logged_path() {
         let id = Uuid::nil();
-        for (path, share, logged) in [
-            ("/v1/fs/s/x", None, "/v1/fs/s/x"),
-            ("/v1/fs/\u{7f}", None, "/v1/fs/%7F"),
-            ("/s/SECRET/fs/a%20b", None, "/s/-/fs/a%20b"),
-            ("/s/SECRET/fs/SECRET", Some(id), "/s/00000000-0000-0000-0000-000000000000/fs/SECRET"),
-            ("/s/SECRET", None, "/s/-"),
-            ("/s/", None, "/s/-"),
-            ("/s", None, "/s/-"),
-            ("/%73/SECRET/", None, "/s/-"),
-            ("//s/SECRET/", None, "/s/-"),
-            ("/S/SECRET/", None, "/s/-"),
-            ("/secret", None, "/secret"),
+        let secret = "x".repeat(SHORTEST_SECRET);
+        for (path, pattern, share, logged) in [
+            ("/v1/fs/s/x", Some("/v1/fs/{*path}"), None, "/v1/fs/s/x"),
+            ("/v1/fs/SECRET SECRET/\u{7f}", Some("/v1/fs/{*path}"), None, "/v1/fs/SECRET SECRET/%7F"),
+            ("/s/SECRET/fs/a%20b", Some("/s/{secret}/fs/{*path}"), None, "/s/-/fs/a%20b"),
+            ("/s/SECRET/fs/SECRET", None, Some(id), "/s/00000000-0000-0000-0000-000000000000/fs/SECRET"),
+            ("/s/SECRET", None, None, "/s/-"),
+            ("/s/", None, None, "/s/-"),
+            ("/s", None, None, "/s"),
+            ("/%73/SECRET/", None, None, "/-"),
+            ("//s/SECRET/", None, None, "//s/-"),
+            ("/S/SECRET/", None, None, "/S/-"),
+            ("/s%2fSECRET/", None, None, "/-"),
+            ("/drive/s/SECRET/fs/", None, None, "/drive/s/-"),
+            ("/./s/SECRET", None, None, "/./s/-"),
+            ("/x/../s/SECRET/", None, None, "/x/../s/-"),
+            ("/v1/s/SECRET/", None, None, "/v1/s/-"),
+            ("/s;x/SECRET/", None, None, "/-"),
+            ("/%20s/SECRET/", None, None, "/-"),
+            ("/\\s/SECRET/", None, None, "/-"),
+            ("SECRET", None, None, "/-"),
+            ("/drive/v1/fs/x", None, None, "/drive/v1/fs/x"),
+            ("/no/", None, None, "/no/"),
+            ("*", None, None, "/-"),
+            ("", None, None, ""),
         ] {
-            assert_eq!(logged_path(path, share), logged, "{path}");
+            assert_eq!(
+                logged_path(&path.replace("SECRET", &secret), pattern, share),
+                logged.replace("SECRET", &secret)
+            );
         }
     }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::client::address;
@@ -82,12 +83,9 @@ impl Audit {
         }
     }
 
-    /// Of a request that has proved nothing, and says that it is of this user.
-    pub fn of_unproved(named: Option<&str>, extensions: &Extensions) -> Self {
-        // What is no name may be a password in the wrong place.
-        let name = named.and_then(|name| UserName::parse(name).ok());
-        let user = name.map(|name| name.as_str().to_owned());
-        Self { user, credential: None, address: address(extensions) }
+    /// Of a request that has proved nothing.
+    fn of_unproved(user: Option<&UserName>, address: IpAddr) -> Self {
+        Self { user: user.map(|name| name.as_str().to_owned()), credential: None, address }
     }
 
     /// Writes a line. `object`: what was changed. No secret is ever in it.
@@ -113,15 +111,46 @@ impl Audit {
     }
 }
 
-/// Notes why a credential was refused: a line, and a metric. `audit`: whose it was said to be.
+/// Notes why a credential was refused: a line, and a metric. `audit`: whose it is.
 pub fn note_refusal(app: &App, error: &AuthError, audit: &Audit) {
+    if let Some(event) = count_refusal(app, error) {
+        audit.note(event, None);
+    }
+}
+
+/// As [`note_refusal`], of a request that has proved nothing. `named`: the name that it has sent.
+///
+/// The line has the name of a user alone. Another text in the place of a name may be a password or a token.
+/// IMPORTANT: whether there is such a user is read by a task of its own, for which the answer does not wait: so the time
+/// of the answer does not tell that.
+pub fn note_unproved(app: &App, error: &AuthError, named: Option<&str>, extensions: &Extensions) {
+    let Some(event) = count_refusal(app, error) else { return };
+    let address = address(extensions);
+    let name = named.and_then(|name| UserName::parse(name).ok());
+    let Some((name, permit)) = name.zip(app.name_lookups.clone().try_acquire_owned().ok()) else {
+        return Audit::of_unproved(None, address).note(event, None);
+    };
+    let app = app.clone();
+    let look_up = async move {
+        let user = app.auth.known_name(name.as_str()).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the user name that a refused request has sent cannot be looked up");
+            None
+        });
+        Audit::of_unproved(user.as_ref(), address).note(event, None);
+        drop(permit);
+    };
+    tokio::spawn(look_up.in_current_span());
+}
+
+/// Counts a refusal in the metrics. Returns the event of it; none if the error is no refusal of a credential.
+fn count_refusal(app: &App, error: &AuthError) -> Option<AuditEvent> {
     let (event, result) = match error {
         AuthError::Unauthorized | AuthError::WrongPassword => (AuditEvent::Refused, "wrong"),
         AuthError::Slowed(_) => (AuditEvent::Slowed, "slowed"),
-        _ => return,
+        _ => return None,
     };
     app.metrics.login(result);
-    audit.note(event, None);
+    Some(event)
 }
 
 impl<S: Sync> FromRequestParts<S> for Audit {

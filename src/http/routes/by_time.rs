@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use axum::extract::State;
 use axum::http::Uri;
+use axum::http::request::Parts;
 use axum::response::Response;
 use uuid::Uuid;
 
@@ -11,8 +12,8 @@ use crate::api::entry::ListPage;
 use crate::drive::{DriveError, EntryRef, MimeFilter, NodeRef, TimePage, TimeQuery, UserDrive};
 use crate::http::app::App;
 use crate::http::media_type;
-use crate::http::request::Params;
 use crate::http::request::identity::parse_user;
+use crate::http::request::{Params, drive_of};
 use crate::http::response::cursor::CursorScope;
 use crate::http::response::json;
 use crate::http::response::page::PageWriter;
@@ -22,6 +23,12 @@ use crate::schema::index::by_time::Clock;
 use crate::schema::{FileId, Timestamp};
 
 const KNOWN: [&str; 9] = ["from", "to", "clock", "under", "creator", "type", "order", "limit", "cursor"];
+
+/// As [`get`], of the parts of a request.
+pub async fn get_parts(app: App, parts: Parts) -> Result<Response> {
+    let drive = drive_of(&app, &parts.extensions);
+    get(State(app), drive, parts.uri).await
+}
 
 /// Files of a time period
 ///

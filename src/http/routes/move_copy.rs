@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
 use crate::api::entry::{CopiedEntryJson, EntryJson, MoveRequest};
+use crate::api::path::below;
 use crate::api::problem::ProblemKind;
 use crate::drive::{DriveError, Node, UserDrive};
 use crate::http::app::App;
@@ -64,6 +65,9 @@ async fn read(
     Params::parse(uri.query(), &[])?;
     let asked: MoveRequest = json(app.drive.memory(), headers, body).await?;
     let (from, to) = (parse_text("from", &asked.from)?, parse_text("to", &asked.to)?);
+    // The line of the request has the path of the route alone.
+    let [from_text, to_text] = [&from, &to].map(|path| below("", path, false));
+    tracing::info!(from = from_text, to = to_text, overwrite = asked.overwrite, "a move or a copy");
     let (from_slash, to_slash) = (asked.from.ends_with('/'), asked.to.ends_with('/') && !to.is_root());
     // A trailing slash means a directory, as in all routes.
     if from_slash || to_slash {

@@ -14,7 +14,7 @@ use crate::drive::UserDrive;
 use crate::http::app::App;
 use crate::http::request::Params;
 use crate::http::request::account::require_users;
-use crate::http::request::audit::{Audit, AuditEvent, note_refusal};
+use crate::http::request::audit::{Audit, AuditEvent, note_unproved};
 use crate::http::request::body::json_of_login;
 use crate::http::request::client::{address, is_tls};
 use crate::http::response::account::{quota_json, rights_json, usage_json};
@@ -73,7 +73,7 @@ pub async fn make(
     extensions: &Extensions,
 ) -> std::result::Result<NewSecret, AuthError> {
     let login = app.auth.log_in(user, password, address(extensions), Instant::now()).await;
-    let login = login.inspect_err(|error| note_refusal(app, error, &Audit::of_unproved(Some(user), extensions)))?;
+    let login = login.inspect_err(|error| note_unproved(app, error, Some(user), extensions))?;
     let session = app.auth.make_session(&login).await?;
     app.metrics.login("right");
     Audit::of(&session.credential, extensions).note(AuditEvent::Login, None);

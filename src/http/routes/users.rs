@@ -166,8 +166,7 @@ pub async fn change(
     };
     let words = in_words(&change);
     let changed = app.auth.change_user(&by, &name, change).await;
-    let changed =
-        changed.inspect_err(|error| note_refusal(&app, error, &Audit::of_unproved(Some(&name), &extensions)))?;
+    let changed = changed.inspect_err(|error| note_refusal(&app, error, &audit))?;
     audit.note_change(AuditEvent::UserChanged, changed.name.as_str(), &words);
     json::json(&user_json(&changed))
 }

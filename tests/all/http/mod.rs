@@ -8,6 +8,7 @@ mod errors;
 mod eviction;
 mod frequent;
 mod limits;
+mod log;
 mod login;
 mod memory;
 mod metrics;

@@ -1,0 +1,262 @@
+//! The log of the program: lines of requests, of damage, of moves and copies, and the audit log.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::process::{ask, get, put};
+use crate::server::terminate;
+
+/// A server that logs to a file, and its address.
+fn serve_with_log(scratch: &Path) -> (Child, PathBuf, String) {
+    let log = scratch.join("log");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rowdrive"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(scratch.join("data"))
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    let address = line.trim().split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    (child, log, address)
+}
+
+/// The text of a log, and its parsed lines.
+fn lines_of(log: &Path) -> (String, Vec<Value>) {
+    let log = std::fs::read_to_string(log).unwrap();
+    let lines = log.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect();
+    (log, lines)
+}
+
+/// Damages each content file. Returns their number.
+fn damage_content(scratch: &Path) -> usize {
+    let folders = std::fs::read_dir(scratch.join("data/content")).unwrap().map(|folder| folder.unwrap().path());
+    let files: Vec<_> =
+        folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|f| f.unwrap().path()).collect();
+    for file in &files {
+        let mut bytes = std::fs::read(file).unwrap();
+        bytes[1000] ^= 1;
+        std::fs::write(file, bytes).unwrap();
+    }
+    files.len()
+}
+
+#[test]
+fn damage_is_logged_once_with_the_path_of_its_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    assert!(put(&address, "/v1/fs/d/photo.jpg", &"x".repeat(600_000)).starts_with("HTTP/1.1 201 "));
+    assert_eq!(damage_content(scratch.path()), 1);
+    assert!(get(&address, "/v1/fs/d/photo.jpg").starts_with("HTTP/1.1 5"));
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
+    assert_eq!(errors.len(), 1, "{log}");
+    let message = errors[0].to_string();
+    assert!(message.contains("/d/photo.jpg") && message.contains("block 0 does not match"), "{message}");
+}
+
+#[test]
+fn damage_in_a_copied_folder_is_logged_with_its_first_path_and_a_count() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    for name in ["1", "2", "3"] {
+        let put = put(&address, &format!("/v1/fs/from/d/{name}"), &"x".repeat(600_000));
+        assert!(put.starts_with("HTTP/1.1 201 "));
+    }
+    assert!(put(&address, "/v1/fs/from/e/sound", "sound").starts_with("HTTP/1.1 201 "));
+    assert_eq!(damage_content(scratch.path()), 3);
+    let body = r#"{"from":"/from","to":"/to"}"#;
+    let length = body.len();
+    let head = "POST /v1/copy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    let answer = ask(&address, &format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}"));
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("/problems/damaged"), "{answer}");
+    assert!(!answer.contains("/from") && !answer.contains("block"), "{answer}");
+    assert!(get(&address, "/v1/fs/to/e/sound").ends_with("\r\n\r\nsound"));
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let damaged: Vec<_> = lines.iter().filter(|line| line["fields"]["damaged"] == 3).collect();
+    let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
+    assert_eq!((damaged.len(), errors.len()), (1, 1), "{log}");
+    assert!(damaged[0]["fields"]["path"].as_str().unwrap().contains("/from/d/"), "{log}");
+    // Both lines belong to one request.
+    assert!(damaged[0]["span"]["id"].is_string() && damaged[0]["span"] == errors[0]["span"], "{log}");
+}
+
+#[test]
+fn every_log_line_is_json_for_any_request() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    let asked = ["/v1/fs/%0A%1B[31m\"x\\", "/v1/fs/\u{202e}照", "/healthz?secret=1"];
+    for path in asked {
+        get(&address, path);
+    }
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let access: Vec<_> = lines.iter().filter(|l| l["target"] == "access").map(|l| &l["fields"]).collect();
+    assert_eq!(access.len(), asked.len(), "{log}");
+    for (fields, status) in access.iter().zip([400, 404, 200]) {
+        assert_eq!(fields["status"], status, "{fields}");
+        assert!(fields["id"].is_string() && fields["ms"].is_number() && fields["bytes"].is_number(), "{fields}");
+        assert_eq!(fields["method"], "GET");
+    }
+    assert!(!log.contains("secret=1") && !log.contains('\u{1b}') && !log.contains('\u{202e}'), "{log}");
+}
+
+#[test]
+fn the_log_tells_what_is_moved_and_copied_and_to_where() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    assert!(put(&address, "/v1/fs/a%E2%80%AE/f", "x").starts_with("HTTP/1.1 201 "));
+    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    for (route, to, status) in [("copy", "/g", "201"), ("move", "/g", "409"), ("move", "/../g", "400")] {
+        let body = json!({"from": "/a\u{202e}/f", "to": to}).to_string();
+        let length = body.len();
+        let answer =
+            ask(&address, &format!("POST /v1/{route} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let told: Vec<_> = lines.iter().filter(|line| line["fields"]["from"].is_string()).collect();
+    let access: Vec<_> = lines.iter().filter(|line| line["fields"]["method"] == "POST").collect();
+    assert_eq!((told.len(), access.len()), (2, 3), "{log}");
+    for (told, access) in told.iter().zip(access) {
+        let fields = &told["fields"];
+        assert_eq!([&fields["from"], &fields["to"]], ["/a%E2%80%AE/f", "/g"], "{log}");
+        assert!(fields["overwrite"] == false && told["span"]["id"] == access["fields"]["id"], "{log}");
+    }
+}
+
+#[test]
+fn the_audit_log_has_logins_refusals_and_changes_but_no_secret() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    let post = |target: &str, authorization: &str, body: Value| {
+        let (body, kind) = (body.to_string(), "Content-Type: application/json");
+        let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}{authorization}");
+        ask(&address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+    };
+    let (right, wrong) = ("correct horse", "incorrect horse");
+    let basic = format!("\r\nAuthorization: Basic {}", STANDARD.encode(format!("eve:{right}")));
+    let begin = |answer: String| answer.split(' ').nth(1).unwrap().to_owned();
+    let file = scratch.path().join("data/first-user-secret");
+    let secret = format!("\r\n{}", std::fs::read_to_string(&file).unwrap().trim_end());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let tom = format!("\r\nAuthorization: Basic {}", STANDARD.encode(format!("tom:{right}")));
+    let as_name = |secret: &str| format!("\r\nAuthorization: Basic {}", STANDARD.encode(format!("{secret}:x")));
+    let statuses = [
+        post("/v1/users", "", json!({"name": "eve", "password": right})),
+        post("/v1/users", &secret, json!({"name": "eve", "password": right})),
+        post("/v1/session", "", json!({"user": "eve", "password": right})),
+        post("/v1/session", "", json!({"user": "EVE", "password": wrong})),
+        post("/v1/session", "", json!({"user": "not / a name", "password": wrong})),
+        post("/v1/session", "", json!({"user": "battery-horse", "password": wrong})),
+        post("/v1/tokens", "\r\nAuthorization: Bearer rd_none", json!({"name": "x"})),
+        post("/v1/tokens", &basic, json!({"name": "x"})),
+        post("/v1/users", &basic, json!({"name": "tom", "password": right})),
+        post("/v1/users", &tom, json!({"name": "max", "password": right})),
+        post("/v1/tokens", &as_name("rd_none"), json!({"name": "x"})),
+    ]
+    .map(begin);
+    assert_eq!(statuses, ["403", "201", "204", "401", "401", "401", "401", "201", "201", "403", "401"]);
+    assert!(!file.exists());
+    let made = post("/v1/shares", &basic, json!({"path": "/", "mode": "read"}));
+    let secret = made.split("\"url\":\"/s/").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    for path in ["fs/", "fs/", "fs/none", "none"] {
+        get(&address, &format!("/s/{secret}/{path}"));
+    }
+    for mistaken in ["%73/", "s%2f", "drive/s/", "./s/", "x/../s/", "v1/s/", "s;x/", "%20s/", "S/", ""] {
+        get(&address, &format!("/{mistaken}{secret}/fs/"));
+    }
+    let named = post("/v1/tokens", &as_name(&secret), json!({"name": "x"}));
+    assert!(named.starts_with("HTTP/1.1 401 "), "{named}");
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let audit: Vec<_> = lines.iter().filter(|line| line["target"] == "audit").collect();
+    let said = |name: &str| audit.iter().map(|line| line["fields"][name].clone()).collect::<Vec<_>>();
+    let null = Value::Null;
+    let of_users = ["user-made", "login", "refused", "refused", "refused", "refused", "token-made", "user-made"];
+    let events = [&of_users[..], &["refused", "share-made", "share-used", "refused"]].concat();
+    assert_eq!(said("event"), events, "{log}");
+    // In any spelling; of what is no user nothing.
+    let eve = json!("eve");
+    let users = [&null, &eve, &eve, &null, &null, &null, &eve, &eve, &null, &eve, &null, &null];
+    assert_eq!(said("user").iter().collect::<Vec<_>>(), users, "{log}");
+    let refused = lines.iter().filter(|line| line["target"] == "access" && line["fields"]["status"] == 403);
+    assert_eq!(refused.map(|line| line["fields"]["user"].clone()).collect::<Vec<_>>(), [null, json!("tom")], "{log}");
+    let paths = lines.iter().filter(|line| line["target"] == "access").map(|line| line["fields"]["path"].clone());
+    let share = format!("/s/{}/fs/", said("credential")[10].as_str().unwrap());
+    assert_eq!(paths.filter(|path| *path == share.as_str()).count(), 2, "{log}");
+    assert!(!log.contains(&secret), "{log}");
+    assert!(said("address").iter().all(|address| address == "127.0.0.1"), "{log}");
+    assert!(audit.iter().all(|line| line["span"]["id"].is_string()), "{log}");
+    assert!(said("credential")[1].is_string() && said("credential")[6].is_null(), "{log}");
+    assert!(said("object")[0] == "eve" && said("object")[6].is_string(), "{log}");
+    assert!(!log.contains("horse") && !log.contains("rd_"), "{log}");
+}
+
+#[test]
+fn the_audit_log_says_what_was_set_of_a_user_and_which_rights_were_given() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, log, address) = serve_with_log(scratch.path());
+    let secret = std::fs::read_to_string(scratch.path().join("data/first-user-secret")).unwrap();
+    let basic = format!("Authorization: Basic {}", STANDARD.encode("eve:correct horse"));
+    let send = |request: &str, header: &str, body: Value| {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let kind = "Content-Type: application/json";
+        let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}\r\n{header}");
+        let answer = ask(&address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        assert!(answer.starts_with("HTTP/1.1 20"), "{request} {answer}");
+    };
+    send("POST /v1/users", secret.trim_end(), json!({"name": "eve", "password": "correct horse"}));
+    let home = "/all pictures";
+    send("POST /v1/users", &basic, json!({"name": "tom", "password": "battery horse", "home": home}));
+    send("POST /v1/users", &basic, json!({"name": "max", "password": "battery horse", "admin": true, "home": null}));
+    let (quota, none) = (json!({"bytes": 1_000, "files": null}), Value::Null);
+    for change in [
+        json!({"disabled": true, "admin": false}),
+        json!({"password": "staple horse", "display": "Horse"}),
+        json!({"quota": quota, "disabled": false}),
+        json!({}),
+    ] {
+        send("PATCH /v1/users/max", &basic, change);
+    }
+    for rights in [json!(["write"]), json!(["share", "write"])] {
+        send("PUT /v1/grants", &basic, json!({"path": home, "user": "max", "rights": rights}));
+    }
+    send("DELETE /v1/grants?path=/all%20pictures&user=max", &basic, none.clone());
+    terminate(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (log, lines) = lines_of(&log);
+    let audit = lines.iter().filter(|line| line["target"] == "audit").map(|line| &line["fields"]);
+    let said: Vec<_> = audit.map(|line| ["event", "object", "change"].map(|name| line[name].clone())).collect();
+    let expected = [
+        ["user-made", "eve", "admin=true home=/home/eve"],
+        ["user-made", "tom", "admin=false home=/all pictures"],
+        ["user-made", "max", "admin=true"],
+        ["user-changed", "max", "admin=false disabled=true"],
+        ["user-changed", "max", "display password"],
+        ["user-changed", "max", "disabled=false quota.bytes=1000 quota.files=none"],
+        ["user-changed", "max", ""],
+        ["grant-given", "max /all pictures", "rights=read,write"],
+        ["grant-given", "max /all pictures", "rights=read,write,share"],
+        ["grant-taken", "max /all pictures", ""],
+    ];
+    // What is not set is no field.
+    let expected = expected.map(|texts| texts.map(|text| if text.is_empty() { none.clone() } else { json!(text) }));
+    assert_eq!(said, expected, "{log}");
+    assert!(!log.to_lowercase().contains("horse"), "{log}");
+}
