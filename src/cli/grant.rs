@@ -47,7 +47,8 @@ struct Set {
     /// Who gets them; '*' is every user, guests too.
     #[arg(value_name = "NAME", value_parser = name_arg::grantee)]
     to: String,
-    #[arg(value_name = "RIGHT", value_enum, required = true)]
+    /// With spaces or commas between them.
+    #[arg(value_name = "RIGHT", value_enum, value_delimiter = ',', required = true)]
     rights: Vec<RightArg>,
     #[command(flatten)]
     request: RequestArgs,

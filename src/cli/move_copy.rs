@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use rowdrive::api::entry::{CopiedEntryJson, CopiedJson, MoveRequest};
 use rowdrive::api::path;
 use rowdrive::api::problem::ProblemKind;
@@ -64,11 +64,11 @@ impl MoveCopyArgs {
             let request =
                 MoveRequest { from: self.from.text.clone(), to: self.to.text.clone(), overwrite: self.overwrite };
             let is_copy = resource == path::COPY;
-            let was_there = if is_copy { self.is_folder(client).await } else { None };
+            let was_folder = if is_copy { self.is_folder(client).await } else { None };
             let answer = client.text(client.resource_request(Method::POST, resource, &[]).json(&request)).await;
             let text = match answer {
                 Err(ClientError::Problem(problem)) => {
-                    return Err(self.with_remedy(client, *problem, (is_copy, was_there)).await.into());
+                    return Err(self.with_remedy(client, *problem, (is_copy, was_folder)).await.into());
                 }
                 answer => answer?,
             };
@@ -85,21 +85,21 @@ impl MoveCopyArgs {
     }
 
     /// Says what to do if the target is a folder: it may be meant to hold the new path, as for the cp of a shell, or
-    /// hold a part of a copy that has begun. `was_there`: whether it was a folder before a copy, if that is known.
+    /// have a part of a copy that was not completed. `was_folder`: whether it was a folder before a copy, if that is known.
     async fn with_remedy(
         &self,
         client: &DriveClient,
         problem: ServerProblem,
-        (is_copy, was_there): (bool, Option<bool>),
+        (is_copy, was_folder): (bool, Option<bool>),
     ) -> ClientError {
-        let may_have_begun = was_there == Some(false) || (self.overwrite && problem.status.is_server_error());
-        // After a 500 all is copied but what is damaged.
-        let is_all = problem.status == StatusCode::INTERNAL_SERVER_ERROR;
+        let may_have_begun = was_folder == Some(false) || (self.overwrite && problem.status.is_server_error());
+        // A copy that finds damage copies all the rest.
+        let is_all_else_copied = problem.is(ProblemKind::Damaged);
         let is_of_target = problem.is_lack_of_right() || problem.is(ProblemKind::Exists);
-        let remedy = if is_copy && may_have_begun && !is_all {
-            self.part_of_copy()
-        } else if is_of_target && !self.overwrite && was_there != Some(false) {
-            self.new_path()
+        let remedy = if is_copy && may_have_begun && !is_all_else_copied {
+            self.partial_copy_remedy()
+        } else if is_of_target && !self.overwrite && was_folder != Some(false) {
+            self.new_path_remedy()
         } else {
             return ClientError::Problem(Box::new(problem));
         };
@@ -108,12 +108,12 @@ impl MoveCopyArgs {
         ClientError::Problem(Box::new(if is_folder { problem.with_remedy(remedy) } else { problem }))
     }
 
-    fn part_of_copy(&self) -> String {
+    fn partial_copy_remedy(&self) -> String {
         let to = printable(self.to.text.as_ref());
         format!("{to} may hold a part of the copy now, which the same command with --overwrite completes")
     }
 
-    fn new_path(&self) -> String {
+    fn new_path_remedy(&self) -> String {
         let inside = format!("{}/{}", self.to.text.trim_end_matches('/'), self.from.path.last());
         let [to, inside] = [&self.to.text, &inside].map(|path| printable(path.as_ref()));
         format!("{to} is a folder: to put it in there, write the new path in full, as in {inside}")

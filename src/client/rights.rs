@@ -71,7 +71,12 @@ fn of_directory(RightsJson { path, rights }: &RightsJson) -> String {
         RightJson::Write => "write",
         RightJson::Share => "share",
     });
-    format!("{} in {}", words.collect::<Vec<_>>().join(" and "), printable(path.as_ref()))
+    let words: Vec<_> = words.collect();
+    let words = match words.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => words.concat(),
+    };
+    format!("{words} in {}", printable(path.as_ref()))
 }
 
 #[cfg(test)]
@@ -95,7 +100,7 @@ mod tests {
         };
         assert_eq!((words(None, true, 1), words(Some("eve"), true, 1)), (None, None));
         assert_eq!(words(Some("tom"), false, 0).unwrap(), "tom has no right on any folder");
-        let home = "tom may read and write and share in /home/tom";
+        let home = "tom may read, write and share in /home/tom";
         assert_eq!(words(Some("tom"), false, 1).unwrap(), home);
         let five = words(Some("tom"), false, 5).unwrap();
         assert!(five.starts_with(&format!("{home}, read in /1")) && !five.contains('\u{7}'), "{five}");

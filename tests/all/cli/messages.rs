@@ -33,7 +33,7 @@ fn who_has_no_right_is_told_what_he_may_do() {
     drive.add("tom");
     drive.by("eve", &[&"mkdir", &"/pictures"]).is_done();
     drive.by("eve", &[&"grant", &"set", &"/pictures", &"tom", &"read"]).is_done();
-    let rights = "; tom may read and write and share in /home/tom, read in /pictures\n";
+    let rights = "; tom may read, write and share in /home/tom, read in /pictures\n";
     let refused = drive.by("tom", &[&"mkdir", &"/pictures/new"]);
     assert!(refused.code == Some(1) && refused.err.ends_with(&format!("(403){rights}")), "{refused:?}");
     // What is for admins is no right on a folder.

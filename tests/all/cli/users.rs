@@ -264,7 +264,7 @@ fn grants_and_narrow_tokens_are_made_listed_and_taken_back() {
     fs::create_dir(&empty).unwrap();
     drive.printed("eve", &[&"import", &empty, &"/photos"]);
     assert_eq!(
-        drive.printed("eve", &[&"grant", &"set", &"/photos", &"tom", &"write", &"share"]),
+        drive.printed("eve", &[&"grant", &"set", &"/photos", &"tom", &"write,share"]),
         "/photos  tom  read,write,share\n"
     );
     assert_eq!(drive.printed("eve", &[&"grant", &"set", &"/photos", &"*", &"read"]), "/photos  *  read\n");
