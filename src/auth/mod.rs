@@ -177,7 +177,7 @@ impl Auth {
         Ok(Account::from_row(&row)?)
     }
 
-    /// The name of a user as it was given, from any spelling that looks the same; none if there is no such user.
+    /// The name of a user as it was given, from any spelling that looks the same; none if no user ever had it.
     ///
     /// IMPORTANT: its time tells whether there is one. No answer to a request that has proved nothing waits for it alone.
     pub async fn known_name(&self, text: &str) -> Result<Option<UserName>> {

@@ -75,11 +75,11 @@ impl<'a> Presented<'a> {
         matches!(self, Self::Nothing)
     }
 
-    /// The name that was sent.
-    pub fn name(&self) -> Option<&str> {
+    /// The name that was sent with a password.
+    pub fn name_of_password(&self) -> Option<&str> {
         match self {
-            Self::Password(basic) | Self::TokenInBasic(basic) => Some(basic.name()),
-            Self::Nothing | Self::Invalid | Self::Bearer(_) | Self::Session(_) => None,
+            Self::Password(basic) => Some(basic.name()),
+            Self::Nothing | Self::Invalid | Self::TokenInBasic(_) | Self::Bearer(_) | Self::Session(_) => None,
         }
     }
 
@@ -143,6 +143,21 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
+
+    #[test]
+    fn a_name_ends_before_the_first_colon() {
+        for (text, name, password) in
+            [("tom:sesame", "tom", "sesame"), ("tom:a:b:", "tom", "a:b:"), (":x", "", "x"), ("tom:", "tom", "")]
+        {
+            let value = format!("Basic {}", STANDARD.encode(text));
+            let Some(Presented::Password(basic)) = authorization(&value) else { panic!("{text}") };
+            assert_eq!((basic.name(), basic.password()), (name, password));
+        }
+        assert!(matches!(authorization("bearer  rd_x"), Some(Presented::Bearer("rd_x"))));
+        for bad in ["Basic dG9t", "Basic !", "Bearer x", "Digest dG9tOng=", "Basic"] {
+            assert!(authorization(bad).is_none(), "{bad}");
+        }
+    }
 
     /// A cookie of the other name may be one that another server on this host has set.
     #[test]

@@ -39,8 +39,8 @@ use crate::http::routes::{login, share_login};
 use crate::http::server::{BodyWaiter, RunningStream, UserRequest, drain};
 use crate::schema::user_name::UserName;
 
-/// No part of a path that is shorter has a secret: that of a share has 27 characters, and others have more.
-const SHORTEST_SECRET: usize = 20;
+/// Characters of a half of the shortest secret, that of a share.
+const HALF_SECRET: usize = 13;
 const REQUEST_ID: HeaderName = HeaderName::from_static(header::REQUEST_ID);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
@@ -201,7 +201,7 @@ async fn authorize(
     host_check::check_origin(request.method(), request.headers(), &called, client.page_scheme())?;
     client::set(request, client);
     let uri = request.uri().clone();
-    let note = |credential: &Credential| line.note_caller(credential, uri.path());
+    let note = |credential: &Credential| line.note_caller(credential, (uri.path(), pattern));
     let requester = access::admit(app, callers, access::RequestHead::of(request), note).await?;
     // A user, or anybody on a drive without users: the body of this request gets the patience of users, and other requests of
     // its HTTP/2 connection have places of users.
@@ -229,22 +229,42 @@ async fn authorize(
 }
 
 /// The path of a request, percent-encoded. In place of the secret of a share it has the id, and a hyphen until the id is
-/// known. A path without a route may be a mistyped link. It is cut before the first part that could have a secret: one of
-/// [`SHORTEST_SECRET`] bytes or more, or one with a character that no route has. A hyphen marks the cut.
+/// known. A path of files is shown whole. Any other path may be a mistyped link, or have a secret in the place of an id: it
+/// is cut before the first part that could be one. A hyphen marks the cut.
 fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String {
-    if let Some(secret) = share_secret(path) {
-        let rest = path.get(SHARED.len() + secret.len()..).unwrap_or_default();
-        let shown = share.map_or_else(|| "-".to_owned(), |id| id.to_string());
-        return utf8_percent_encode(&[SHARED, &shown, rest].concat(), CONTROLS).to_string();
+    let secret = share_secret(path);
+    let (start, rest) = match secret {
+        Some(secret) => {
+            let shown = share.map_or_else(|| "-".to_owned(), |id| id.to_string());
+            ([SHARED, &shown].concat(), path.get(SHARED.len() + secret.len()..).unwrap_or_default())
+        }
+        None => (String::new(), path),
+    };
+    let is_of_files = pattern.is_some_and(pattern::is_of_files) && (secret.is_none() || share.is_some());
+    if is_of_files {
+        return [start, utf8_percent_encode(rest, CONTROLS).to_string()].concat();
     }
-    if pattern.is_some() {
-        return utf8_percent_encode(path, CONTROLS).to_string();
-    }
+    let shown: Vec<&str> = rest.split('/').take_while(|part| !could_be_secret(part)).collect();
+    let shown = shown.join("/");
+    if shown.len() == rest.len() { [start, shown].concat() } else { [&start, &shown, "/-"].concat() }
+}
+
+/// Whether a part of a path could be a secret, or more than a half of one. An id is none.
+fn could_be_secret(part: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'~');
-    let is_shown = |part: &&str| part.len() < SHORTEST_SECRET && part.bytes().all(is_plain);
-    let shown: Vec<&str> = path.split('/').take_while(is_shown).collect();
-    let start = shown.join("/");
-    if start.len() == path.len() { start } else { [&start, "/-"].concat() }
+    let is_short = part.len() <= HALF_SECRET && part.bytes().all(is_plain);
+    !is_short && Uuid::try_parse(part).is_err()
+}
+
+/// A method that a client has made up could be a secret too.
+fn logged_method(method: &Method) -> &str {
+    match *method {
+        Method::GET | Method::HEAD | Method::PUT | Method::POST | Method::DELETE | Method::PATCH | Method::OPTIONS => {
+            method.as_str()
+        }
+        Method::TRACE | Method::CONNECT => method.as_str(),
+        _ => "-",
+    }
 }
 
 /// The log line of a request, written when its response is dropped.
@@ -268,10 +288,10 @@ struct LogLine {
 
 impl LogLine {
     /// Notes who has sent the request.
-    fn note_caller(&mut self, credential: &Credential, path: &str) {
+    fn note_caller(&mut self, credential: &Credential, (path, pattern): (&str, Option<&str>)) {
         self.caller = Some(credential.clone());
         if credential.is_share() {
-            self.path = logged_path(path, None, self.credential_id());
+            self.path = logged_path(path, pattern, self.credential_id());
         }
     }
 
@@ -294,7 +314,7 @@ impl Drop for LogLine {
         tracing::info!(
             target: "access",
             id = &*self.id.as_hyphenated().encode_lower(&mut id),
-            method = self.method.as_str(),
+            method = logged_method(&self.method),
             path = self.path,
             user = self.user().map(UserName::as_str),
             credential,
@@ -343,14 +363,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_secret_of_a_share_is_in_a_logged_path() {
+    fn no_secret_is_in_a_logged_path() {
         let id = Uuid::nil();
-        let secret = "x".repeat(SHORTEST_SECRET);
+        let secret = "x".repeat(27);
+        let (fs, of_share, of_token) = (Some(pattern::FS_PATH), Some(pattern::SHARED_PATH), Some(pattern::TOKENS_ID));
         for (path, pattern, share, logged) in [
-            ("/v1/fs/s/x", Some("/v1/fs/{*path}"), None, "/v1/fs/s/x"),
-            ("/v1/fs/SECRET SECRET/\u{7f}", Some("/v1/fs/{*path}"), None, "/v1/fs/SECRET SECRET/%7F"),
-            ("/s/SECRET/fs/a%20b", Some("/s/{secret}/fs/{*path}"), None, "/s/-/fs/a%20b"),
-            ("/s/SECRET/fs/SECRET", None, Some(id), "/s/00000000-0000-0000-0000-000000000000/fs/SECRET"),
+            ("/v1/fs/s/x", fs, None, "/v1/fs/s/x"),
+            ("/v1/fs/SECRET SECRET/\u{7f}", fs, None, "/v1/fs/SECRET SECRET/%7F"),
+            ("/v1/stat/a%20b", Some(pattern::STAT_PATH), None, "/v1/stat/a%20b"),
+            ("/s/SECRET/fs/a%20b", of_share, Some(id), "/s/ID/fs/a%20b"),
+            ("/s/SECRET/fs/a%20b", of_share, None, "/s/-/fs/-"),
+            ("/s/SECRET/fs/SECRET", of_share, Some(id), "/s/ID/fs/SECRET"),
+            ("/s/SECRET/s/SECRET/", None, Some(id), "/s/ID/s/-"),
+            ("/s/SECRET/", Some(pattern::SHARED_PAGE), Some(id), "/s/ID/"),
+            ("/s/SECRET/login", Some(pattern::SHARED_LOGIN), None, "/s/-/login"),
+            ("/s//SECRET/", None, None, "/s/-/-"),
+            ("/s/x/SECRET/", None, None, "/s/-/-"),
+            ("/s/./SECRET", None, None, "/s/-/-"),
+            ("/s/-/fs/SECRET", of_share, None, "/s/-/fs/-"),
             ("/s/SECRET", None, None, "/s/-"),
             ("/s/", None, None, "/s/-"),
             ("/s", None, None, "/s"),
@@ -365,16 +395,28 @@ mod tests {
             ("/s;x/SECRET/", None, None, "/-"),
             ("/%20s/SECRET/", None, None, "/-"),
             ("/\\s/SECRET/", None, None, "/-"),
+            ("/v1/tokens/rd_SECRET", of_token, None, "/v1/tokens/-"),
+            ("/v1/tokens/ID", of_token, None, "/v1/tokens/ID"),
             ("SECRET", None, None, "/-"),
             ("/drive/v1/fs/x", None, None, "/drive/v1/fs/x"),
             ("/no/", None, None, "/no/"),
             ("*", None, None, "/-"),
             ("", None, None, ""),
         ] {
-            assert_eq!(
-                logged_path(&path.replace("SECRET", &secret), pattern, share),
-                logged.replace("SECRET", &secret)
-            );
+            let text = |text: &str| text.replace("SECRET", &secret).replace("ID", &id.to_string());
+            assert_eq!(logged_path(&text(path), pattern, share), text(logged), "{path}");
+        }
+        // Of what was cut off from a link less than a half is shown.
+        for length in 0..27 {
+            let logged = logged_path(&format!("/S/{}", "x".repeat(length)), None, None);
+            assert!(logged.len() <= "/S/".len() + HALF_SECRET, "{logged}");
+        }
+    }
+
+    #[test]
+    fn only_a_method_of_http_is_logged() {
+        for (method, logged) in [("GET", "GET"), ("PATCH", "PATCH"), ("TRACE", "TRACE"), ("rd_x", "-"), ("get", "-")] {
+            assert_eq!(logged_method(&Method::from_bytes(method.as_bytes()).unwrap()), logged);
         }
     }
 }

@@ -118,7 +118,7 @@ pub fn note_refusal(app: &App, error: &AuthError, audit: &Audit) {
     }
 }
 
-/// As [`note_refusal`], of a request that has proved nothing. `named`: the name that it has sent.
+/// As [`note_refusal`], of a request that has proved nothing. `named`: the name that it has sent with a password.
 ///
 /// The line has the name of a user alone. Another text in the place of a name may be a password or a token.
 /// IMPORTANT: whether there is such a user is read by a task of its own, for which the answer does not wait: so the time
@@ -126,8 +126,13 @@ pub fn note_refusal(app: &App, error: &AuthError, audit: &Audit) {
 pub fn note_unproved(app: &App, error: &AuthError, named: Option<&str>, extensions: &Extensions) {
     let Some(event) = count_refusal(app, error) else { return };
     let address = address(extensions);
+    // A wrong password is hashed, so few of them are refused at a time. What is slowed costs its sender nothing.
+    let permit = match event {
+        AuditEvent::Slowed => app.name_lookups.clone().try_acquire_owned().map(Some),
+        _ => Ok(None),
+    };
     let name = named.and_then(|name| UserName::parse(name).ok());
-    let Some((name, permit)) = name.zip(app.name_lookups.clone().try_acquire_owned().ok()) else {
+    let Some((name, permit)) = name.zip(permit.ok()) else {
         return Audit::of_unproved(None, address).note(event, None);
     };
     let app = app.clone();

@@ -43,6 +43,11 @@ pub fn is_of_health(pattern: &str) -> bool {
     matches!(pattern, HEALTHZ | READYZ)
 }
 
+/// Whether the path of a route is that of a file or directory, also below the link of a share.
+pub fn is_of_files(pattern: &str) -> bool {
+    matches!(pattern, FS | FS_ROOT | FS_PATH | STAT_ROOT | STAT_PATH | SHARED_ROOT | SHARED_PATH)
+}
+
 /// Whether a route is a page that people open in a browser. Others are for programs and scripts.
 pub fn is_page(pattern: &str) -> bool {
     matches!(pattern, ROOT | DOCS | DOCS_PAGE)
