@@ -132,7 +132,7 @@ struct Step {
     /// His grants on this directory of the path and above it count.
     depth: usize,
     rows: Vec<ConditionalRow>,
-    /// How many givers there are from the user who asks to this one, including this one.
+    /// How many givers there are from the user who asks to this one, with this one; 0 for that user himself.
     givers: usize,
 }
 
@@ -185,10 +185,10 @@ impl Auth {
         Ok(permission(rows, has_givers))
     }
 
-    /// The shortest chain of givers from an admin to a user who has not the right by himself. None if there is no such
-    /// chain. `depth`: the directory of the path on which he needs the right.
+    /// The shortest chain of givers that ends at one who has the right by himself, for a user who has not. None if there is
+    /// no such chain. `depth`: the directory of the path on which he needs the right.
     async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Reason>> {
-        // Only admins give the right to share, to givers too.
+        // Only admins give the right to share, so no giver has given it.
         if right == Right::Share {
             return Ok(None);
         }
@@ -240,7 +240,8 @@ fn right_of(asker: &Asker, holder: Holder<'_>, at: (&DirChain, usize), right: Ri
     if holder.admin { Some(Vec::new()) } else { given_by_admins(asker, holder, at, right) }
 }
 
-/// A grant of an admin to this user, or to every user, that has the right: what guards it. The deepest one is taken.
+/// A grant of an admin to this user, or to every user, that has the right: what guards it. The deepest one of his own
+/// is taken, else the deepest one to every user.
 fn given_by_admins(
     asker: &Asker,
     holder: Holder<'_>,

@@ -179,7 +179,8 @@ impl Auth {
 
     /// The name of a user as it was given, from any spelling that looks the same; none if no user ever had it.
     ///
-    /// IMPORTANT: its time tells whether there is one. No answer to a request that has proved nothing waits for it alone.
+    /// IMPORTANT: how long it takes tells whether there is one, so the answer to a request that has proved nothing must not
+    /// follow at once.
     pub async fn known_name(&self, text: &str) -> Result<Option<UserName>> {
         // A text that is no name has no user.
         let Ok(name) = UserName::parse(text) else { return Ok(None) };

@@ -29,8 +29,8 @@ pub fn tars(memory: &Budget) -> usize {
 /// other writes find room there.
 pub const UNPACKING: usize = 512;
 
-/// User names of slowed requests that are looked up for the audit log at the same time: few, since they wait for nothing but
-/// the store. While there are so many, the lines of further ones have no user.
+/// User names of slowed requests that are looked up for the audit log at the same time: a slowed request costs its sender
+/// nothing. While there are so many, the lines of further ones have no user.
 pub const NAME_LOOKUPS: usize = 64;
 
 /// The state of all handlers, behind one reference count: each request clones it several times.

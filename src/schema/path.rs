@@ -93,8 +93,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whether a text is ASCII without a bad character: then it is also normal. IMPORTANT: it has the rules of
-/// [`has_bad_character`].
+/// Whether a text is ASCII without a bad character: then it is also normal. IMPORTANT: it refuses each
+/// ASCII character that [`has_bad_character`] refuses.
 fn is_plain_ascii(text: &str) -> bool {
     !any_byte(text, |byte| !(b' '..=b'~').contains(&byte) || byte == b'/')
 }
@@ -104,8 +104,8 @@ fn has_bad_character(text: &str) -> bool {
     text.contains(|c: char| c == '/' || c.is_control())
 }
 
-/// Whether `test` holds for any byte of a text. Tests blocks of a fixed length to their ends, which the compiler does many
-/// bytes at a time: a page has hundreds of short texts.
+/// Whether `test` holds for any byte of a text. Tests blocks of a fixed length, which the compiler does many bytes at a time
+/// (a page has hundreds of texts); texts of less than 8 bytes one by one.
 pub fn any_byte(text: &str, test: impl Fn(u8) -> bool + Copy) -> bool {
     let bytes = text.as_bytes();
     // The last block overlaps the one before it.

@@ -89,7 +89,7 @@ impl Timestamp {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         let time = EPOCH.saturating_add(SignedDuration::from_millis(self.0));
         // A page of a list has hundreds of times: allocate each once.
-        let mut text = String::with_capacity("2026-01-02T03:04:05.678Z".len());
+        let mut text = String::with_capacity(RFC3339_BYTES);
         // Writing to memory cannot fail.
         let _ = PRINTER.print_datetime(&time, &mut text);
         text.push('Z');

@@ -177,8 +177,8 @@ impl<'a> ValueReader<'a> {
         let Some(word) = self.rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
             return self.number_by_bytes();
         };
-        // The high bit of each byte that ends a number: those in which it is 0. A number without end among eight bytes has
-        // more of them, or is damaged.
+        // Has the high bit of each byte in which that is 0: such a byte ends a number. If none of the eight does, the number
+        // is longer, or damaged.
         let ends = !word & 0x8080_8080_8080_8080;
         if ends == 0 {
             return self.number_by_bytes();

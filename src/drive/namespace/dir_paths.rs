@@ -147,7 +147,7 @@ struct CachedPath {
 /// Paths by directory.
 type PathCache = Cache<DirId, CachedPath, Weight, BuildHasherDefault<IdHasher>>;
 
-/// The hash of an id is its own bits, without a key, so a seeded run evicts the same paths each time.
+/// The hash of an id has the bits of both its halves, without a key, so a seeded run evicts the same paths each time.
 ///
 /// The server makes the ids of all directories but the root, as random UUIDs, and the cache has only ids that are in the
 /// store: so no client can choose ones that collide. The bits that are fixed in one half of an id (version, variant) are
@@ -244,8 +244,7 @@ impl DirPathCache {
     /// The cached path of a directory that was found there ([`set_live`](Self::set_live)), if no subtree operation has
     /// committed since: then it was there at every instant since, unless it was removed empty.
     ///
-    /// The caller counts it ([`count_cached`](Self::count_cached)), a page once for all its paths: all threads write the
-    /// counter.
+    /// The caller counts it ([`count_cached`](Self::count_cached)), once for all paths of a page.
     pub fn live(&self, dir: DirId) -> Option<Arc<DirPath>> {
         let cached = self.cache.get(&dir).filter(|cached| cached.live && self.moves.unchanged_since(cached.epoch))?;
         Some(cached.dir_path)

@@ -82,7 +82,7 @@ impl RowBuffer {
         let mut from = 0;
         let mut rows = Vec::with_capacity(self.rows.len());
         for (start, key_end, end) in self.rows {
-            // Most rows. To collect one cell takes longer.
+            // Most rows have one cell, and to collect it takes longer.
             let row = if end - from == 1
                 && let Some(only) = cells.next()
             {

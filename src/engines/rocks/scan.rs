@@ -32,7 +32,7 @@ pub(super) fn scan(reader: DbReader<'_>, query: &ScanQuery) -> ReadResult<Vec<(R
         }
         found.begin(&start).ok_or_else(|| undecodable(query.table, &start))?;
         for cursor in &mut cursors {
-            // That of a single cursor is taken.
+            // `next_row` has taken the row of a single cursor, so there is nothing to compare.
             if is_single || cursor.row == start {
                 cursor.read(&start, &mut found)?;
             }
@@ -79,7 +79,7 @@ struct FamilyCursor<'a> {
     cells: CellIterator<'a>,
     reverse: bool,
     queried: Queried,
-    /// `row_start` of the row of the iterator; empty at the end. Of a single cursor [`next_row`] takes it.
+    /// `row_start` of the row of the iterator; empty at the end. [`next_row`] takes that of a single cursor.
     row: Vec<u8>,
     /// Cells stepped over or read by now.
     cells_seen: usize,

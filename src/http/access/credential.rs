@@ -27,7 +27,7 @@ pub enum Presented<'a> {
 
 /// What Basic has: a name, a colon, and a password, in whose place a token may be.
 pub struct Basic {
-    /// Not in two pieces, to copy nothing.
+    /// In one piece, so that neither part is copied.
     text: String,
     /// Where the colon is, the first one.
     colon: usize,
@@ -76,7 +76,7 @@ impl<'a> Presented<'a> {
     }
 
     /// The name that was sent with a password.
-    pub fn name_of_password(&self) -> Option<&str> {
+    pub fn name_with_password(&self) -> Option<&str> {
         match self {
             Self::Password(basic) => Some(basic.name()),
             Self::Nothing | Self::Invalid | Self::TokenInBasic(_) | Self::Bearer(_) | Self::Session(_) => None,

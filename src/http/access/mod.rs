@@ -109,7 +109,7 @@ pub async fn admit(
     let verified = verify(auth, &presented, address(extensions)).await;
     let (credential, authority) = verified.inspect_err(|error| {
         if !presented.is_nothing() {
-            note_unproved(app, error, presented.name_of_password(), extensions);
+            note_unproved(app, error, presented.name_with_password(), extensions);
         }
     })?;
     note(&credential);

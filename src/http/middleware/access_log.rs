@@ -240,8 +240,8 @@ fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String
         }
         None => (String::new(), path),
     };
-    let is_of_files = pattern.is_some_and(pattern::is_of_files) && (secret.is_none() || share.is_some());
-    if is_of_files {
+    let is_shown_whole = pattern.is_some_and(pattern::is_of_files) && (secret.is_none() || share.is_some());
+    if is_shown_whole {
         return [start, utf8_percent_encode(rest, CONTROLS).to_string()].concat();
     }
     let shown: Vec<&str> = rest.split('/').take_while(|part| !could_be_secret(part)).collect();

@@ -120,7 +120,7 @@ pub fn note_refusal(app: &App, error: &AuthError, audit: &Audit) {
 
 /// As [`note_refusal`], of a request that has proved nothing. `named`: the name that it has sent with a password.
 ///
-/// The line has the name of a user alone. Another text in the place of a name may be a password or a token.
+/// The line has the name only if it is that of a user. Another text in its place may be a password or a token.
 /// IMPORTANT: whether there is such a user is read by a task of its own, for which the answer does not wait: so the time
 /// of the answer does not tell that.
 pub fn note_unproved(app: &App, error: &AuthError, named: Option<&str>, extensions: &Extensions) {

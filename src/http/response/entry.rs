@@ -13,8 +13,8 @@ use crate::schema::dir::{DirEntryRef, FileEntryRef};
 use crate::schema::path::any_byte;
 use crate::schema::timestamp::{RFC3339_BYTES, rfc3339_bytes, write_rfc3339};
 
-/// What follows the text of the name of a file, up to its size. The id is to be replaced, as are the ids, times and digests
-/// of the templates below.
+/// What follows the text of the name of a file, up to its size. Ids, times and digests in this template, and in those below,
+/// are placeholders.
 const FILE: &[u8; 67] = br#"","kind":"file","id":"00000000-0000-0000-0000-000000000000","size":"#;
 /// Where the id is in [`FILE`].
 const FILE_ID: usize = br#"","kind":"file","id":""#.len();
@@ -32,7 +32,7 @@ const DIRECTORY: &[u8; 63] = br#"","kind":"directory","id":"00000000-0000-0000-0
 /// Where the id is in [`DIRECTORY`].
 const DIRECTORY_ID: usize = br#"","kind":"directory","id":""#.len();
 
-/// What follows the text before the times.
+/// The quote that ends the text before the times, and both times.
 const TIMES: &[u8; 74] = br#"","modified":"2026-01-02T03:04:05.678Z","added":"2026-01-02T03:04:05.678Z""#;
 /// Where `modified` is in [`TIMES`].
 const TIMES_MODIFIED: usize = br#"","modified":""#.len();

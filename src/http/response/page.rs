@@ -85,7 +85,7 @@ impl PageWriter {
     pub fn add(&mut self, node: &NodeRef<'_>, more: usize) -> bool {
         let json = &mut self.page.json;
         let room = self.most.saturating_sub(json.len());
-        // IMPORTANT: the end of the page is never without its bytes, or the buffer would double for it.
+        // The bytes of the end stay free: without them the end of the page would double the buffer.
         let free = json.capacity().saturating_sub(json.len() + END);
         // The exact number takes a look at each character, so first the larger one is compared.
         if self.count == 0 || most_bytes_of(node) > room.min(free) {
@@ -94,8 +94,8 @@ impl PageWriter {
                 return false;
             }
             if self.count == 0 || bytes > free {
-                // Entries of a page are of about the same length, so the buffer hardly ever grows. To grow copies it, so
-                // then it at least doubles, within the bytes that a page may have; only the first entry may exceed those.
+                // Entries of a page are of about the same length, so the buffer hardly ever grows. That copies it, so it
+                // then has at least twice its bytes, within those that a page may have; only the first entry may exceed those.
                 let wanted = bytes.saturating_mul(more + 1).max(json.len()).min(room).max(bytes);
                 json.reserve_exact(wanted + END);
             }
