@@ -19,6 +19,7 @@ use http_body::{Frame, SizeHint};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tracing::Instrument;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::host_check;
 use crate::api::header;
@@ -230,7 +231,7 @@ async fn authorize(
 
 /// The path of a request, percent-encoded. In place of the secret of a share it has the id, and a hyphen until the id is
 /// known. A path of files is shown whole. Any other path may be a mistyped link, or have a secret in the place of an id: it
-/// is cut before the first part that could be one. A hyphen marks the cut.
+/// is cut before the first part that could be one, and behind a part `s`. A hyphen marks the cut.
 fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String {
     let secret = share_secret(path);
     let (start, rest) = match secret {
@@ -244,16 +245,22 @@ fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String
     if is_shown_whole {
         return [start, utf8_percent_encode(rest, CONTROLS).to_string()].concat();
     }
-    let shown: Vec<&str> = rest.split('/').take_while(|part| !could_be_secret(part)).collect();
-    let shown = shown.join("/");
+    let mut is_below_s = false;
+    let shown = rest.split('/').take_while(|part| {
+        let is_shown = !is_below_s && !could_be_secret(part);
+        is_below_s |= part.eq_ignore_ascii_case("s");
+        is_shown
+    });
+    let shown = shown.collect::<Vec<_>>().join("/");
     if shown.len() == rest.len() { [start, shown].concat() } else { [&start, &shown, "/-"].concat() }
 }
 
-/// Whether a part of a path could be a secret, or more than a half of one. An id is none.
+/// Whether a part of a path could be a secret, or more than a half of one. An id, as the server writes it, is none.
 fn could_be_secret(part: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'~');
     let is_short = part.len() <= HALF_SECRET && part.bytes().all(is_plain);
-    !is_short && Uuid::try_parse(part).is_err()
+    let is_id = part.len() == Hyphenated::LENGTH && Uuid::try_parse(part).is_ok();
+    !is_short && !is_id
 }
 
 /// A method that a client has made up could be a secret too.
@@ -397,6 +404,10 @@ mod tests {
             ("/\\s/SECRET/", None, None, "/-"),
             ("/v1/tokens/rd_SECRET", of_token, None, "/v1/tokens/-"),
             ("/v1/tokens/ID", of_token, None, "/v1/tokens/ID"),
+            ("/v1/tokens/{ID}", of_token, None, "/v1/tokens/-"),
+            ("/v1/users/9f86d081884c7d659a2feaa0c55ad015", Some(pattern::USERS_NAME), None, "/v1/users/-"),
+            ("/S/xxx/xxx", None, None, "/S/-"),
+            ("/s/SECRET/s/x", None, Some(id), "/s/ID/s/-"),
             ("SECRET", None, None, "/-"),
             ("/drive/v1/fs/x", None, None, "/drive/v1/fs/x"),
             ("/no/", None, None, "/no/"),
@@ -406,10 +417,10 @@ mod tests {
             let text = |text: &str| text.replace("SECRET", &secret).replace("ID", &id.to_string());
             assert_eq!(logged_path(&text(path), pattern, share), text(logged), "{path}");
         }
-        // Of what was cut off from a link less than a half is shown.
+        // Of a part of a secret less than a half is shown.
         for length in 0..27 {
-            let logged = logged_path(&format!("/S/{}", "x".repeat(length)), None, None);
-            assert!(logged.len() <= "/S/".len() + HALF_SECRET, "{logged}");
+            let logged = logged_path(&format!("/v/{}", "x".repeat(length)), None, None);
+            assert!(logged.len() <= "/v/".len() + HALF_SECRET, "{logged}");
         }
     }
 
