@@ -143,11 +143,10 @@ struct Holder<'a> {
     grants: &'a [Grant],
 }
 
-/// Why a user has a right.
-struct Reason {
-    /// What guards it, beside the user's own account.
-    rows: Vec<ConditionalRow>,
-    has_givers: bool,
+impl<'a> Holder<'a> {
+    fn of(asker: &'a Asker) -> Self {
+        Self { admin: asker.admin, grants: &asker.grants }
+    }
 }
 
 impl Auth {
@@ -172,30 +171,34 @@ impl Auth {
             Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.map(Some),
         };
         for right in needed.into_iter().flatten() {
-            let reason = match own_right(asker, (chain, depth), right) {
-                Some(reason) => reason,
-                // In a box, since few requests need it: the future of each would have its size.
-                None => Box::pin(self.search(asker, (chain, depth), right)).await?.ok_or(AuthError::Forbidden)?,
+            let found = match right_of(asker, Holder::of(asker), (chain, depth), right) {
+                Some(found) => found,
+                None => {
+                    has_givers = true;
+                    // In a box, since few requests need it: the future of each would have its size.
+                    Box::pin(self.search(asker, (chain, depth), right)).await?.ok_or(AuthError::Forbidden)?
+                }
             };
-            has_givers |= reason.has_givers;
-            for row in reason.rows {
-                guards::add(&mut rows, row);
-            }
+            found.into_iter().for_each(|row| guards::add(&mut rows, row));
         }
         Ok(permission(rows, has_givers))
     }
 
-    /// The shortest chain of givers that ends at one who has the right by himself, for a user who has not. None if there is
-    /// no such chain. `depth`: the directory of the path on which he needs the right.
-    async fn search(&self, asker: &Asker, (chain, depth): (&DirChain, usize), right: Right) -> Result<Option<Reason>> {
+    /// What guards the shortest chain of givers that ends at one who has the right by himself, for a user who has not.
+    /// None if there is no such chain. `depth`: the directory of the path on which he needs the right.
+    async fn search(
+        &self,
+        asker: &Asker,
+        (chain, depth): (&DirChain, usize),
+        right: Right,
+    ) -> Result<Option<Vec<ConditionalRow>>> {
         // Only admins give the right to share, so no giver has given it.
         if right == Right::Share {
             return Ok(None);
         }
         let first = Step { name: asker.name.clone(), depth, rows: Vec::new(), givers: 0 };
-        let own = Holder { admin: asker.admin, grants: &asker.grants };
         let mut seen = HashSet::from([(first.name.clone(), first.depth)]);
-        let mut open: VecDeque<Step> = givers(&first, own, chain, right).collect();
+        let mut open: VecDeque<Step> = givers(&first, Holder::of(asker), chain, right).collect();
         while let Some(mut step) = open.pop_front() {
             if !seen.insert((step.name.clone(), step.depth)) {
                 continue;
@@ -212,7 +215,7 @@ impl Auth {
             }
             if let Some(rows) = right_of(asker, holder, (chain, step.depth), right) {
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
-                return Ok(Some(Reason { rows: step.rows, has_givers: true }));
+                return Ok(Some(step.rows));
             }
             if step.givers < GIVERS {
                 open.extend(givers(&step, holder, chain, right));
@@ -229,13 +232,8 @@ impl Auth {
     }
 }
 
-/// Why the user who asks has a right by himself: he is an admin, or an admin has given it to him or to every user.
-fn own_right(asker: &Asker, at: (&DirChain, usize), right: Right) -> Option<Reason> {
-    let rows = right_of(asker, Holder { admin: asker.admin, grants: &asker.grants }, at, right)?;
-    Some(Reason { rows, has_givers: false })
-}
-
-/// What guards the right of a user who is an admin, or to whom an admin has given it.
+/// What guards the right of a user who has it by himself: he is an admin, or an admin has given it to him or to every
+/// user.
 fn right_of(asker: &Asker, holder: Holder<'_>, at: (&DirChain, usize), right: Right) -> Option<Vec<ConditionalRow>> {
     if holder.admin { Some(Vec::new()) } else { given_by_admins(asker, holder, at, right) }
 }

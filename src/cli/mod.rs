@@ -14,6 +14,7 @@ mod config;
 mod duration_arg;
 mod expiry_arg;
 mod export;
+mod files;
 mod find;
 mod grant;
 mod import;
@@ -26,6 +27,7 @@ mod move_copy;
 mod name_arg;
 mod password_prompt;
 mod path_arg;
+mod period_arg;
 mod process_metrics;
 mod request;
 mod restore;
@@ -70,6 +72,7 @@ enum Command {
     Export(export::ExportArgs),
     Ls(ls::Ls),
     Stat(stat::Stat),
+    Files(files::Files),
     Find(find::Find),
     Mkdir(mkdir::Mkdir),
     Mv(move_copy::Mv),
@@ -95,6 +98,7 @@ impl Command {
             Self::Export(export) => export.run()?,
             Self::Ls(ls) => ls.run()?,
             Self::Stat(stat) => stat.run()?,
+            Self::Files(files) => files.run()?,
             Self::Find(find) => find.run()?,
             Self::Mkdir(mkdir) => mkdir.run()?,
             Self::Mv(mv) => mv.run()?,

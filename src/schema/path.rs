@@ -8,6 +8,7 @@ use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizer;
 
 use super::value::ValueError;
+use crate::any_byte::any_byte;
 use crate::table::RowRange;
 
 /// Bytes of a name, after normalisation.
@@ -102,26 +103,6 @@ fn is_plain_ascii(text: &str) -> bool {
 /// Whether a text has a slash or a control character.
 fn has_bad_character(text: &str) -> bool {
     text.contains(|c: char| c == '/' || c.is_control())
-}
-
-/// Whether `test` holds for any byte of a text. Tests blocks of a fixed length, which the compiler does many bytes at a time
-/// (a page has hundreds of texts); texts of less than 8 bytes one by one.
-pub fn any_byte(text: &str, test: impl Fn(u8) -> bool + Copy) -> bool {
-    let bytes = text.as_bytes();
-    // The last block overlaps the one before it.
-    if let Some(last) = bytes.last_chunk::<16>() {
-        let (blocks, _) = bytes.as_chunks::<16>();
-        return blocks.iter().fold(any_of(last, test), |found, block| found | any_of(block, test));
-    }
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        return any_of(first, test) | any_of(last, test);
-    }
-    bytes.iter().any(|byte| test(*byte))
-}
-
-/// Whether `test` holds for any byte of a block.
-fn any_of<const N: usize>(block: &[u8; N], test: impl Fn(u8) -> bool) -> bool {
-    block.iter().fold(0, |found, byte| found | u8::from(test(*byte))) != 0
 }
 
 /// The full path of a file or directory: `/` or names, each with a slash before it. At most 4,096 bytes and

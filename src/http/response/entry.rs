@@ -5,12 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+use crate::any_byte::any_byte;
 use crate::api::entry::{CopiedJson, EntryJson, EntryKind};
 use crate::api::{digest, etag};
 use crate::drive::{CopyStats, EntryRef, Node, NodeRef};
 use crate::schema::Timestamp;
 use crate::schema::dir::{DirEntryRef, FileEntryRef};
-use crate::schema::path::any_byte;
 use crate::schema::timestamp::{RFC3339_BYTES, rfc3339_bytes, write_rfc3339};
 
 /// What follows the text of the name of a file, up to its size. Ids, times and digests in this template, and in those below,

@@ -54,6 +54,49 @@ fn listing_and_finding() {
 }
 
 #[test]
+fn files_of_a_period() {
+    let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
+    const SECOND: i128 = 1_000_000_000;
+    const NEW_YEAR: i128 = 1_767_225_600 * SECOND;
+    let files = [
+        ("old.jpg", NEW_YEAR - SECOND),
+        ("a/new.JPG", NEW_YEAR),
+        ("a/b/last.txt", NEW_YEAR + (31 * 86_400 - 1) * SECOND),
+    ];
+    for (path, time) in files {
+        write(&scratch.path().join(path), b"x", time);
+    }
+    import(&server.address, scratch.path(), "/").is_done();
+    let ask = |line: &str| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = arguments.iter().map(|argument| argument as _).collect();
+        rowdrive(&server.address, &arguments)
+    };
+    let (old, new, last) = ("/old.jpg\n", "/a/new.JPG\n", "/a/b/last.txt\n");
+    for (line, found) in [
+        ("files", &[last, new, old][..]),
+        ("files --in 2026", &[last, new]),
+        ("files --in 2026-01", &[last, new]),
+        ("files --in 2026-01-01", &[new]),
+        ("files --in 2026-02", &[]),
+        ("files --in 2025-12 --under /a", &[]),
+        ("files --from 2026 --type image/*", &[new]),
+        ("files --to 2026-01-31", &[new, old]),
+        ("files --from 2026-01-01T08:00:00+08:00 --to 2026-01-01T00:00:00.001Z", &[new]),
+        ("files --oldest-first --under /a", &[new, last]),
+        ("files --in 2025 --added", &[]),
+        ("files --from 2026-02 --added --oldest-first --creator anonymous --type image/jpeg --under /a", &[new]),
+        ("files --creator eve", &[]),
+    ] {
+        let run = ask(line);
+        run.is_done();
+        assert_eq!(run.out, found.concat(), "{line}");
+    }
+    assert_eq!(ask("files --in 2025 -l").out, "         1 B  2025-12-31T23:59:59.000Z  /old.jpg\n");
+    assert_eq!(json(&ask("files --in 2025 --json"))["entries"][0]["path"], "/old.jpg");
+}
+
+#[test]
 fn moving_copying_and_removing() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     for path in ["a/f", "a/b/g", "h"] {
@@ -92,6 +135,8 @@ fn moving_copying_and_removing() {
         ("ls /c/g/", "Nothing stands at this path", "not-found"),
         ("stat /none", "Nothing stands at this path", "not-found"),
         ("find x --under /none", "(404)", "not-found"),
+        ("files --in 2026 --under /none", "(404)", "not-found"),
+        ("files --type image", "(400)", "malformed"),
         ("mkdir /a/f", "A file stands at this path", "is-file"),
         ("mv /a /c", "Something is there already: choose another target. --overwrite lets", "exists"),
         ("cp /a/f /z/", "TO ends with a slash", "malformed"),
@@ -111,12 +156,13 @@ fn moving_copying_and_removing() {
     }
     ask("rm /c --recursive").is_done();
     assert_eq!(ask("ls").out, "a/\nd/\n");
-    for line in ["ls relative", "mv /a", "rm", "stat /a//b", "ls / --server https://localhost"] {
+    for line in ["ls relative", "mv /a", "rm", "stat /a//b", "ls / --server https://localhost", "files --in now"] {
         assert_eq!(ask(line).code, Some(2), "{line}");
     }
+    assert_eq!(ask("files --in 2026 --from 2025").code, Some(2));
     let address = server.address.clone();
     assert_eq!(server.terminate(), Some(0));
-    for line in ["ls", "stat /a", "find x", "mv /a /b", "cp /a /b", "rm /a", "mkdir /a"] {
+    for line in ["ls", "stat /a", "find x", "files", "mv /a /b", "cp /a /b", "rm /a", "mkdir /a"] {
         let run = rowdrive(&address, &line.split(' ').collect::<Vec<_>>().iter().map(|a| a as _).collect::<Vec<_>>());
         assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{line}: {run:#?}");
         assert!(run.err.contains("cannot be reached"), "{line}: {run:#?}");

@@ -48,6 +48,23 @@ fn damage_content(scratch: &Path) -> usize {
     files.len()
 }
 
+/// Sends JSON, or no body if it is null. `request`: method and target. `header`: a line of the head, or nothing.
+fn send(address: &str, request: &str, header: &str, body: &Value) -> String {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let header = if header.is_empty() { String::new() } else { format!("\r\n{header}") };
+    let kind = "Content-Type: application/json";
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}{header}");
+    ask(address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+}
+
+fn post(address: &str, target: &str, header: &str, body: &Value) -> String {
+    send(address, &format!("POST {target}"), header, body)
+}
+
+fn basic(name: &str, password: &str) -> String {
+    format!("Authorization: Basic {}", STANDARD.encode(format!("{name}:{password}")))
+}
+
 #[test]
 fn damage_is_logged_once_with_the_path_of_its_file() {
     let scratch = tempfile::tempdir().unwrap();
@@ -74,10 +91,7 @@ fn damage_in_a_copied_folder_is_logged_with_its_first_path_and_a_count() {
     }
     assert!(put(&address, "/v1/fs/from/e/sound", "sound").starts_with("HTTP/1.1 201 "));
     assert_eq!(damage_content(scratch.path()), 3);
-    let body = r#"{"from":"/from","to":"/to"}"#;
-    let length = body.len();
-    let head = "POST /v1/copy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json";
-    let answer = ask(&address, &format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}"));
+    let answer = post(&address, "/v1/copy", "", &json!({"from": "/from", "to": "/to"}));
     assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("/problems/damaged"), "{answer}");
     assert!(!answer.contains("/from") && !answer.contains("block"), "{answer}");
     assert!(get(&address, "/v1/fs/to/e/sound").ends_with("\r\n\r\nsound"));
@@ -118,12 +132,8 @@ fn the_log_tells_what_is_moved_and_copied_and_to_where() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut child, log, address) = serve_with_log(scratch.path());
     assert!(put(&address, "/v1/fs/a%E2%80%AE/f", "x").starts_with("HTTP/1.1 201 "));
-    let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
     for (route, to, status) in [("copy", "/g", "201"), ("move", "/g", "409"), ("move", "/../g", "400")] {
-        let body = json!({"from": "/a\u{202e}/f", "to": to}).to_string();
-        let length = body.len();
-        let answer =
-            ask(&address, &format!("POST /v1/{route} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"));
+        let answer = post(&address, &format!("/v1/{route}"), "", &json!({"from": "/a\u{202e}/f", "to": to}));
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     }
     terminate(child.id());
@@ -137,18 +147,6 @@ fn the_log_tells_what_is_moved_and_copied_and_to_where() {
         assert_eq!([&fields["from"], &fields["to"]], ["/a%E2%80%AE/f", "/g"], "{log}");
         assert!(fields["overwrite"] == false && told["span"]["id"] == access["fields"]["id"], "{log}");
     }
-}
-
-/// Posts JSON. `header`: a line of the head, or nothing.
-fn post(address: &str, target: &str, header: &str, body: &Value) -> String {
-    let (body, kind) = (body.to_string(), "Content-Type: application/json");
-    let header = if header.is_empty() { String::new() } else { format!("\r\n{header}") };
-    let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}{header}");
-    ask(address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
-}
-
-fn basic(name: &str, password: &str) -> String {
-    format!("Authorization: Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
 #[test]
@@ -271,18 +269,15 @@ fn the_audit_log_says_what_was_set_of_a_user_and_which_rights_were_given() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut child, log, address) = serve_with_log(scratch.path());
     let secret = std::fs::read_to_string(scratch.path().join("data/first-user-secret")).unwrap();
-    let basic = format!("Authorization: Basic {}", STANDARD.encode("eve:correct horse"));
+    let eve = basic("eve", "correct horse");
     let send = |request: &str, header: &str, body: Value| {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let kind = "Content-Type: application/json";
-        let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}\r\n{header}");
-        let answer = ask(&address, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        let answer = send(&address, request, header, &body);
         assert!(answer.starts_with("HTTP/1.1 20"), "{request} {answer}");
     };
     send("POST /v1/users", secret.trim_end(), json!({"name": "eve", "password": "correct horse"}));
     let home = "/all pictures";
-    send("POST /v1/users", &basic, json!({"name": "tom", "password": "battery horse", "home": home}));
-    send("POST /v1/users", &basic, json!({"name": "max", "password": "battery horse", "admin": true, "home": null}));
+    send("POST /v1/users", &eve, json!({"name": "tom", "password": "battery horse", "home": home}));
+    send("POST /v1/users", &eve, json!({"name": "max", "password": "battery horse", "admin": true, "home": null}));
     let (quota, none) = (json!({"bytes": 1_000, "files": null}), Value::Null);
     for change in [
         json!({"disabled": true, "admin": false}),
@@ -290,12 +285,12 @@ fn the_audit_log_says_what_was_set_of_a_user_and_which_rights_were_given() {
         json!({"quota": quota, "disabled": false}),
         json!({}),
     ] {
-        send("PATCH /v1/users/max", &basic, change);
+        send("PATCH /v1/users/max", &eve, change);
     }
     for rights in [json!(["write"]), json!(["share", "write"])] {
-        send("PUT /v1/grants", &basic, json!({"path": home, "user": "max", "rights": rights}));
+        send("PUT /v1/grants", &eve, json!({"path": home, "user": "max", "rights": rights}));
     }
-    send("DELETE /v1/grants?path=/all%20pictures&user=max", &basic, none.clone());
+    send("DELETE /v1/grants?path=/all%20pictures&user=max", &eve, none.clone());
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (log, lines) = lines_of(&log);

@@ -1,0 +1,21 @@
+//! A search in the bytes of a text.
+
+/// Whether `test` holds for any byte of a text. Tests blocks of a fixed length, which the compiler does many bytes at a time
+/// (a page has hundreds of texts); texts of less than 8 bytes one by one.
+pub fn any_byte(text: &str, test: impl Fn(u8) -> bool + Copy) -> bool {
+    let bytes = text.as_bytes();
+    // The last block overlaps the one before it.
+    if let Some(last) = bytes.last_chunk::<16>() {
+        let (blocks, _) = bytes.as_chunks::<16>();
+        return blocks.iter().fold(any_of(last, test), |found, block| found | any_of(block, test));
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        return any_of(first, test) | any_of(last, test);
+    }
+    bytes.iter().any(|byte| test(*byte))
+}
+
+/// Whether `test` holds for any byte of a block.
+fn any_of<const N: usize>(block: &[u8; N], test: impl Fn(u8) -> bool) -> bool {
+    block.iter().fold(0, |found, byte| found | u8::from(test(*byte))) != 0
+}
