@@ -9,13 +9,13 @@
 //! - [`auth`]: users and their rights: the one place that decides who may do what
 //! - [`content`]: the bytes of larger files; [`engines`]: the stores, RocksDB and memory
 //! - [`schema`]: the keyspace as pure functions; [`table`]: the contract of every store
-//! - [`budget`]: one bound for the memory of requests; [`sha256`]: digests; [`any_byte`]: a fast search in a text
+//! - [`budget`]: one bound for the memory of requests; [`sha256`]: digests
 //!
 //! `main.rs` is the program: `cli`, `client`, `data_folder` and `local_fs` belong to it.
 
 #![deny(missing_docs)]
 
-pub mod any_byte;
+pub(crate) mod any_byte;
 pub mod api;
 pub mod auth;
 pub mod budget;

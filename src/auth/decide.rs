@@ -171,11 +171,11 @@ impl Auth {
             Some(share) => share.needed(right).ok_or(AuthError::Forbidden)?.map(Some),
         };
         for right in needed.into_iter().flatten() {
-            let found = match right_of(asker, Holder::of(asker), (chain, depth), right) {
+            let found = match own_guards(asker, Holder::of(asker), (chain, depth), right) {
                 Some(found) => found,
                 None => {
                     has_givers = true;
-                    // In a box, since few requests need it: the future of each would have its size.
+                    // In a box, since few requests need it: else the future of each would be as large as this one.
                     Box::pin(self.search(asker, (chain, depth), right)).await?.ok_or(AuthError::Forbidden)?
                 }
             };
@@ -213,7 +213,7 @@ impl Auth {
                 let Some(rows) = given_by_admins(asker, holder, (chain, step.depth), Right::Share) else { continue };
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
             }
-            if let Some(rows) = right_of(asker, holder, (chain, step.depth), right) {
+            if let Some(rows) = own_guards(asker, holder, (chain, step.depth), right) {
                 rows.into_iter().for_each(|row| guards::add(&mut step.rows, row));
                 return Ok(Some(step.rows));
             }
@@ -233,13 +233,13 @@ impl Auth {
 }
 
 /// What guards the right of a user who has it by himself: he is an admin, or an admin has given it to him or to every
-/// user.
-fn right_of(asker: &Asker, holder: Holder<'_>, at: (&DirChain, usize), right: Right) -> Option<Vec<ConditionalRow>> {
+/// user. None if he has not.
+fn own_guards(asker: &Asker, holder: Holder<'_>, at: (&DirChain, usize), right: Right) -> Option<Vec<ConditionalRow>> {
     if holder.admin { Some(Vec::new()) } else { given_by_admins(asker, holder, at, right) }
 }
 
 /// A grant of an admin to this user, or to every user, that has the right: what guards it. The deepest one of his own
-/// is taken, else the deepest one to every user.
+/// is taken, else the deepest one to every user. None if there is no such grant.
 fn given_by_admins(
     asker: &Asker,
     holder: Holder<'_>,

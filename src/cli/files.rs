@@ -7,7 +7,7 @@ use rowdrive::api::path;
 use super::CommandOutcome;
 use super::path_arg::PathArg;
 use super::period_arg::{PeriodArg, TimeArg};
-use super::request::{RequestArgs, Result};
+use super::request::{MODIFIED, RequestArgs, Result, TimeOf};
 
 /// List the files of a period, newest first, wherever they are. Without a period: all files.
 #[derive(Args)]
@@ -15,13 +15,13 @@ pub struct Files {
     /// The period: a year, a month or a day, as in 2026, 2026-01 or 2026-01-02; in UTC, as the times that --long shows.
     #[arg(long = "in", value_name = "PERIOD", value_parser = PeriodArg::parse, conflicts_with_all = ["from", "to"])]
     period: Option<PeriodArg>,
-    /// From this time on: the start of a year, a month or a day, or an instant, as in 2026-01-02T03:04:05+08:00.
+    /// From this time on: an instant, as in 2026-01-02T03:04:05+08:00, or the start of a year, a month or a day.
     #[arg(long, value_name = "TIME", value_parser = TimeArg::parse)]
     from: Option<TimeArg>,
-    /// Up to this time, which does not belong to the period.
+    /// Before this time, given in the same way: --to 2026-02 ends with January.
     #[arg(long, value_name = "TIME", value_parser = TimeArg::parse)]
     to: Option<TimeArg>,
-    /// By the time when a file was uploaded, not by the time that it came with.
+    /// By the time when a file was uploaded, not by its modified time.
     #[arg(long)]
     added: bool,
     /// Only below this folder.
@@ -36,7 +36,7 @@ pub struct Files {
     /// The oldest file first.
     #[arg(long)]
     oldest_first: bool,
-    /// With size and time; with --added still the time that the file came with.
+    /// With size and the time that counts: the modified time, or with --added that of the upload.
     #[arg(short, long)]
     long: bool,
     #[command(flatten)]
@@ -45,28 +45,49 @@ pub struct Files {
 
 impl Files {
     pub fn run(self) -> Result<CommandOutcome> {
-        let query = self.query();
+        let bounds = self.bounds();
+        if let [Some(from), Some(to)] = bounds
+            && from >= to
+        {
+            super::say(
+                "rowdrive: the period is empty: --to has to be later than --from, and a year, a month or a day means its \
+                 start. --in takes a whole one",
+            );
+            return Ok(CommandOutcome::WithFailures);
+        }
+        let query = self.query(bounds);
+        let query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let time: TimeOf = if self.added { |entry| entry.added.as_str() } else { MODIFIED };
         self.request.run(async |client, out| {
             let request = |page: &[(&str, &str)]| {
                 client.resource_request(Method::GET, path::FILES, &[query.as_slice(), page].concat())
             };
-            self.request.pages((client, out), self.long, request, |entry| &entry.path).await?;
+            let long = self.long.then_some(time);
+            let found = self.request.pages((client, out), long, request, |entry| &entry.path).await?;
+            if !self.request.json && found == 0 {
+                super::say("rowdrive: there is no such file in this period, whose days begin in UTC");
+            }
             Ok(())
         })
     }
 
-    fn query(&self) -> Vec<(&str, &str)> {
-        let period = self.period.as_ref();
-        let from = self.from.as_ref().or(period.map(|period| &period.from));
-        let to = self.to.as_ref().or(period.and_then(|period| period.to.as_ref()));
+    /// Of the period: from, to.
+    fn bounds(&self) -> [Option<TimeArg>; 2] {
+        match self.period {
+            Some(PeriodArg { from, to }) => [Some(from), to],
+            None => [self.from, self.to],
+        }
+    }
+
+    fn query(&self, [from, to]: [Option<TimeArg>; 2]) -> Vec<(&'static str, String)> {
         [
-            ("from", from.map(|time| time.0.as_str())),
-            ("to", to.map(|time| time.0.as_str())),
-            ("clock", self.added.then_some("added")),
-            ("under", self.under.as_ref().map(|under| under.path.as_str())),
-            ("type", self.media_type.as_deref()),
-            ("creator", self.creator.as_deref()),
-            ("order", self.oldest_first.then_some("asc")),
+            ("from", from.map(TimeArg::rfc3339)),
+            ("to", to.map(TimeArg::rfc3339)),
+            ("clock", self.added.then(|| "added".to_owned())),
+            ("under", self.under.as_ref().map(|under| under.path.to_string())),
+            ("type", self.media_type.clone()),
+            ("creator", self.creator.clone()),
+            ("order", self.oldest_first.then(|| "asc".to_owned())),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

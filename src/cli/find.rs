@@ -6,7 +6,7 @@ use rowdrive::api::path;
 
 use super::CommandOutcome;
 use super::path_arg::PathArg;
-use super::request::{RequestArgs, Result};
+use super::request::{MODIFIED, RequestArgs, Result};
 
 /// Find files by name, wherever they are; upper and lower case are one.
 #[derive(Args)]
@@ -35,7 +35,8 @@ impl Find {
                 query.extend(page);
                 client.resource_request(Method::GET, path::FIND, &query)
             };
-            let found = self.request.pages((client, out), self.long, request, |entry| &entry.path).await?;
+            let found =
+                self.request.pages((client, out), self.long.then_some(MODIFIED), request, |entry| &entry.path).await?;
             if !self.request.json && found == 0 && !self.name.ends_with('*') {
                 super::say(
                     "rowdrive: no file has this whole name; a star at the end finds the names that begin with it",

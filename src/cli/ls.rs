@@ -10,7 +10,7 @@ use rowdrive::api::problem::ProblemKind;
 
 use super::CommandOutcome;
 use super::path_arg::PathArg;
-use super::request::{Out, RequestArgs, RequestError, Result, line};
+use super::request::{MODIFIED, Out, RequestArgs, RequestError, Result, line};
 use crate::client::{ClientError, DriveClient};
 
 /// List a folder of the drive: folders first, then files, each by name.
@@ -40,13 +40,17 @@ impl Ls {
 
     async fn list(&self, client: &DriveClient, out: &mut Out) -> Result<()> {
         let request = |page: &[(&str, &str)]| client.path_request(Method::GET, path::FS, (&self.path.path, true), page);
-        self.request.pages((client, out), self.long, request, |entry| &entry.name).await?;
+        self.request.pages((client, out), self.long.then_some(MODIFIED), request, |entry| &entry.name).await?;
         Ok(())
     }
 
     async fn file(&self, client: &DriveClient, out: &mut Out) -> Result<()> {
         let text = client.text(client.path_request(Method::GET, path::STAT, (&self.path.path, false), &[])).await?;
         let entry: EntryJson<'static> = client.parse(&text)?;
-        Ok(if self.request.json { writeln!(out, "{text}") } else { line(out, &entry, &entry.name, self.long) }?)
+        Ok(if self.request.json {
+            writeln!(out, "{text}")
+        } else {
+            line(out, &entry, &entry.name, self.long.then_some(MODIFIED))
+        }?)
     }
 }

@@ -4,46 +4,49 @@ use jiff::civil::Date;
 use jiff::{Span, ToSpan};
 use rowdrive::schema::Timestamp;
 
-/// A bound of a period, as a request has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimeArg(pub String);
+/// A bound of a period. In a time query it gives the same files as the text that was parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub struct TimeArg(Timestamp);
 
-/// A period: from its start, and up to its end; without an end in the last year that has times.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A period: [from, to). `to` is none if it ends with the year 9999.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodArg {
     pub from: TimeArg,
     pub to: Option<TimeArg>,
 }
 
 impl TimeArg {
-    /// Takes RFC 3339, or a year, a month or a day, of which it is the start in UTC.
+    /// Takes RFC 3339, or a year, a month or a day, which means its start in UTC.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if let Some((start, _)) = calendar(text) {
+        if let Some((start, _)) = parse_date(text) {
             return Self::of_day(start);
         }
-        let error = |error| format!("{error}; or a day, a month or a year of UTC, as 2026-01-02, 2026-01 or 2026");
-        Timestamp::parse_bound(text).map(|_| Self(text.to_owned())).map_err(error)
+        let error = |error| format!("{error}; or give a year, a month or a day in UTC, as 2026, 2026-01 or 2026-01-02");
+        Timestamp::parse_bound(text).map(Self).map_err(error)
+    }
+
+    /// As a request has it.
+    pub fn rfc3339(self) -> String {
+        self.0.rfc3339()
     }
 
     fn of_day(day: Date) -> Result<Self, String> {
-        let text = format!("{day}T00:00:00Z");
-        Timestamp::parse(&text).map_err(|_| "not in the years 1901 to 9999".to_owned())?;
-        Ok(Self(text))
+        Timestamp::parse(&format!("{day}T00:00:00Z")).map(Self).map_err(|error| error.to_string())
     }
 }
 
 impl PeriodArg {
     /// Takes a year, a month or a day, all in UTC.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (start, length) = calendar(text)
-            .ok_or("name a day, a month or a year of UTC, as 2026-01-02, 2026-01 or 2026; or use --from and --to")?;
+        let (start, length) = parse_date(text)
+            .ok_or("give a year, a month or a day in UTC, as 2026, 2026-01 or 2026-01-02; or use --from and --to")?;
         let to = start.checked_add(length).ok().map(TimeArg::of_day).transpose()?;
         Ok(Self { from: TimeArg::of_day(start)?, to })
     }
 }
 
-/// The first day of a year, a month or a day, and how long it is. None if the text is none of them.
-fn calendar(text: &str) -> Option<(Date, Span)> {
+/// Parses a year, a month or a day: its first day, and its length. None if the text is none of them.
+fn parse_date(text: &str) -> Option<(Date, Span)> {
     let digits = |at: usize, n: usize| {
         let part = text.get(at..at + n).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?;
         part.parse::<i16>().ok()
@@ -70,16 +73,19 @@ mod tests {
             ("2026-12", "2026-12-01", "2027-01-01"),
             ("2024-02-29", "2024-02-29", "2024-03-01"),
             ("1901", "1901-01-01", "1902-01-01"),
+            ("9999-11", "9999-11-01", "9999-12-01"),
         ] {
-            let bound = |day: &str| TimeArg(format!("{day}T00:00:00Z"));
-            assert_eq!(PeriodArg::parse(text), Ok(PeriodArg { from: bound(from), to: Some(bound(to)) }), "{text}");
-            assert_eq!(TimeArg::parse(text), Ok(bound(from)), "{text}");
+            let bound = |day: &str| format!("{day}T00:00:00.000Z");
+            let period = PeriodArg::parse(text).unwrap();
+            assert_eq!((period.from.rfc3339(), period.to.unwrap().rfc3339()), (bound(from), bound(to)), "{text}");
+            assert_eq!(TimeArg::parse(text), Ok(period.from), "{text}");
         }
         for text in ["9999", "9999-12", "9999-12-31"] {
             assert_eq!(PeriodArg::parse(text).unwrap().to, None, "{text}");
         }
+        // A bound is rounded up, as the server does.
         let instant = "2026-01-02T03:04:05.0001+08:00";
-        assert_eq!(TimeArg::parse(instant), Ok(TimeArg(instant.to_owned())));
+        assert_eq!(TimeArg::parse(instant).unwrap().rfc3339(), "2026-01-01T19:04:05.001Z");
         assert!(PeriodArg::parse(instant).unwrap_err().contains("--from"));
     }
 

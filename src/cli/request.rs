@@ -79,16 +79,22 @@ impl RequestArgs {
     }
 }
 
+/// The time of an entry that a long line shows.
+pub type TimeOf = for<'a> fn(&'a EntryJson<'static>) -> &'a str;
+
+/// The modified time.
+pub const MODIFIED: TimeOf = |entry| entry.modified.as_str();
+
 /// Entries of a page: the most that the server allows.
 const PAGE: &str = "10000";
 
 impl RequestArgs {
-    /// Prints all pages of a list, and returns how many entries there are. `request` makes the request for the page of
-    /// a query; `text` is the text for an entry.
+    /// Prints all pages of a list, and returns how many entries there are. `long`: the time for long lines. `request` makes
+    /// the request for the page of a query; `text` is the text for an entry.
     pub async fn pages(
         &self,
         (client, out): (&DriveClient, &mut Out),
-        long: bool,
+        long: Option<TimeOf>,
         request: impl Fn(&[(&str, &str)]) -> RequestBuilder,
         text: impl for<'a> Fn(&'a EntryJson<'static>) -> &'a str,
     ) -> Result<usize> {
@@ -157,11 +163,11 @@ pub fn of_user(of: Option<&String>) -> Vec<(&str, &str)> {
     of.iter().map(|name| ("user", name.as_str())).collect()
 }
 
-/// Prints a file or directory in one line; the name of a directory ends with a slash.
-pub fn line(out: &mut Out, entry: &EntryJson<'static>, text: &str, long: bool) -> io::Result<()> {
-    if long {
+/// Prints a file or directory in one line, a long one with size and time; the name of a directory ends with a slash.
+pub fn line(out: &mut Out, entry: &EntryJson<'static>, text: &str, long: Option<TimeOf>) -> io::Result<()> {
+    if let Some(time) = long {
         let size = if entry.is_directory() { "-".to_owned() } else { HumanBytes(entry.bytes()).to_string() };
-        write!(out, "{size:>12}  {}  ", entry.modified)?;
+        write!(out, "{size:>12}  {}  ", time(entry))?;
     }
     let slash = if entry.is_directory() && !text.ends_with('/') { "/" } else { "" };
     writeln!(out, "{}{slash}", printable(text.as_ref()))

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
-use super::app::{App, NAME_LOOKUPS, SharedState, UNPACKING, tars};
+use super::app::{App, MEMBERS, NAME_LOOKUPS, SharedState, tars};
 use super::callers::{Callers, CallersOfRoutes, ShareRoute};
 use super::metrics::HttpMetrics;
 use super::middleware::access_log;
@@ -56,7 +56,7 @@ pub struct Routes {
 
 impl Routes {
     pub fn new(drive: Drive, auth: Auth, options: Options, metrics: HttpMetrics, registry: Registry) -> Self {
-        let unpacking = Arc::new(Semaphore::new(UNPACKING));
+        let members = Arc::new(Semaphore::new(MEMBERS));
         let tars = Arc::new(Semaphore::new(tars(drive.memory())));
         let name_lookups = Arc::new(Semaphore::new(NAME_LOOKUPS));
         let Table { routes, callers } = Table::all();
@@ -68,7 +68,7 @@ impl Routes {
             callers,
             options,
             metrics,
-            unpacking,
+            members,
             tars,
             name_lookups,
             share_visitors,

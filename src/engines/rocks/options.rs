@@ -26,6 +26,12 @@ const UNBOUNDED: usize = 32 << 30;
 /// with. Deletes must work below the reserve.
 const LARGEST: usize = 32 * MIB;
 
+/// The largest size of the write buffers of content, and of families without point reads.
+///
+/// In an import of small files the buffer of content is full first, and then the atomic flush flushes all families. New
+/// buffers fill meanwhile. So an import needs somewhat more than twice this size.
+const LARGEST_OF_OTHERS: usize = 16 * MIB;
+
 /// The size of a large SST file; a thousandth of a smaller file system, so that a compaction takes no large part of it.
 const TABLE: u64 = 64 * MIB as u64;
 /// The size of a large SST file on the smallest file system.
@@ -270,23 +276,24 @@ impl Tuning {
         options
     }
 
-    /// The size of a write buffer. Larger ones mean fewer compactions, so families that take most of the writes
-    /// (content, and those with point reads) get more.
+    /// The size of a write buffer. Larger ones mean fewer compactions. Families with point reads, whose row keys are
+    /// random, get the largest ones: of them a compaction merges most.
     pub fn write_buffer(&self, spec: &FamilySpec) -> usize {
-        if spec.cells == CellSize::Large || spec.bloom {
-            self.large_buffer()
-        } else {
-            self.fixed.unwrap_or((self.buffered / 16).min(16 * MIB).min(self.largest))
-        }
+        let size = match (spec.cells, spec.bloom) {
+            (CellSize::Small, true) => return self.large_buffer(),
+            (CellSize::Small, false) => self.buffered / 16,
+            (CellSize::Large, _) => self.buffered / 4,
+        };
+        self.fixed.unwrap_or(size.min(LARGEST_OF_OTHERS).min(self.largest))
     }
 
     /// Files of level 0 at which they are merged into the next level. Each merge reads and writes a part of that level as
-    /// well: for content, which is written once, that is most of what a write costs. More than eight full write buffers
-    /// are as large as that level, and RocksDB merges them anyway.
+    /// well: for content, which is written once, that is most of what a write costs. Sixteen full write buffers are as
+    /// large as that level; of more, RocksDB merges them anyway.
     fn level_0_files(spec: &FamilySpec) -> i32 {
         match spec.cells {
             CellSize::Small => 4,
-            CellSize::Large => 8,
+            CellSize::Large => 16,
         }
     }
 

@@ -6,6 +6,12 @@ use super::tree::{sample, write};
 use super::{Run, import, rowdrive};
 use crate::server::Server;
 
+/// Runs `rowdrive` with arguments that have no spaces.
+fn run_line(address: &str, line: &str) -> Run {
+    let arguments: Vec<&str> = line.split(' ').collect();
+    rowdrive(address, &arguments.iter().map(|argument| argument as _).collect::<Vec<_>>())
+}
+
 fn json(run: &Run) -> Value {
     run.is_done();
     serde_json::from_str(&run.out).unwrap()
@@ -57,6 +63,7 @@ fn listing_and_finding() {
 fn files_of_a_period() {
     let (server, scratch) = (Server::start(), tempfile::tempdir().unwrap());
     const SECOND: i128 = 1_000_000_000;
+    // In nanoseconds, as `write` takes it.
     const NEW_YEAR: i128 = 1_767_225_600 * SECOND;
     let files = [
         ("old.jpg", NEW_YEAR - SECOND),
@@ -67,11 +74,7 @@ fn files_of_a_period() {
         write(&scratch.path().join(path), b"x", time);
     }
     import(&server.address, scratch.path(), "/").is_done();
-    let ask = |line: &str| {
-        let arguments: Vec<&str> = line.split(' ').collect();
-        let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = arguments.iter().map(|argument| argument as _).collect();
-        rowdrive(&server.address, &arguments)
-    };
+    let ask = |line: &str| run_line(&server.address, line);
     let (old, new, last) = ("/old.jpg\n", "/a/new.JPG\n", "/a/b/last.txt\n");
     for (line, found) in [
         ("files", &[last, new, old][..]),
@@ -93,7 +96,15 @@ fn files_of_a_period() {
         assert_eq!(run.out, found.concat(), "{line}");
     }
     assert_eq!(ask("files --in 2025 -l").out, "         1 B  2025-12-31T23:59:59.000Z  /old.jpg\n");
+    let added = ask("files --under /a --type image/* --added -l").out;
+    assert!(!added.contains("2026-01-01T") && added.ends_with(&format!("Z  {new}")), "{added}");
     assert_eq!(json(&ask("files --in 2025 --json"))["entries"][0]["path"], "/old.jpg");
+    assert!(ask("files --in 2024").err.contains("no such file"));
+    assert_eq!(ask("files --in 2024 --json").err, "");
+    for line in ["files --from 2026-06 --to 2026-06", "files --from 2026-07 --to 2026"] {
+        let run = ask(line);
+        assert!(run.code == Some(1) && run.err.contains("--in takes a whole one"), "{run:#?}");
+    }
 }
 
 #[test]
@@ -103,11 +114,7 @@ fn moving_copying_and_removing() {
         write(&scratch.path().join(path), path.as_bytes(), 1);
     }
     import(&server.address, scratch.path(), "/").is_done();
-    let ask = |line: &str| {
-        let arguments: Vec<&str> = line.split(' ').collect();
-        let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = arguments.iter().map(|argument| argument as _).collect();
-        rowdrive(&server.address, &arguments)
-    };
+    let ask = |line: &str| run_line(&server.address, line);
     for (line, said) in [
         ("mv /h /i", "/i\n"),
         ("mv /a/b/ /b/", "/b\n"),
@@ -163,7 +170,7 @@ fn moving_copying_and_removing() {
     let address = server.address.clone();
     assert_eq!(server.terminate(), Some(0));
     for line in ["ls", "stat /a", "find x", "files", "mv /a /b", "cp /a /b", "rm /a", "mkdir /a"] {
-        let run = rowdrive(&address, &line.split(' ').collect::<Vec<_>>().iter().map(|a| a as _).collect::<Vec<_>>());
+        let run = run_line(&address, line);
         assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{line}: {run:#?}");
         assert!(run.err.contains("cannot be reached"), "{line}: {run:#?}");
     }

@@ -80,14 +80,14 @@ async fn frequent_routes_answer_each_user_as_the_router_does() {
         live.app.send("POST", "/v1/users", headers, user).await.is(201);
     }
     let (tom, wrong) = (basic("tom", PASSWORD), basic("tom", "wrong horse"));
-    // What only the answer of one who may read has, and the status of one who may not.
+    // The target, a text that only a user who may read gets, and the status for another user.
     let targets = [
         ("/v1/files", "\"path\":\"/d/f\"", 200),
         ("/v1/stat/d/f", "\"path\":\"/d/f\"", 404),
         ("/v1/fs/d/f", "etag: ", 404),
     ];
-    for (target, text, hidden) in targets {
-        for (by, status, sees) in [(&eve, 200, true), (&tom, hidden, false), (&wrong, 401, false)] {
+    for (target, text, denied) in targets {
+        for (by, status, sees) in [(&eve, 200, true), (&tom, denied, false), (&wrong, 401, false)] {
             let answer = both(&live, ("GET", target), ("authorization", by), text).await;
             assert_eq!(answer, (status, sees), "{target}");
             both(&live, ("HEAD", target), ("authorization", by), "").await;

@@ -48,7 +48,7 @@ fn damage_content(scratch: &Path) -> usize {
     files.len()
 }
 
-/// Sends JSON, or no body if it is null. `request`: method and target. `header`: a line of the head, or nothing.
+/// Sends JSON, or no body if it is null. `request`: method and target. `header`: a header line, or an empty text.
 fn send(address: &str, request: &str, header: &str, body: &Value) -> String {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let header = if header.is_empty() { String::new() } else { format!("\r\n{header}") };
@@ -270,14 +270,14 @@ fn the_audit_log_says_what_was_set_of_a_user_and_which_rights_were_given() {
     let (mut child, log, address) = serve_with_log(scratch.path());
     let secret = std::fs::read_to_string(scratch.path().join("data/first-user-secret")).unwrap();
     let eve = basic("eve", "correct horse");
-    let send = |request: &str, header: &str, body: Value| {
+    let must_send = |request: &str, header: &str, body: Value| {
         let answer = send(&address, request, header, &body);
         assert!(answer.starts_with("HTTP/1.1 20"), "{request} {answer}");
     };
-    send("POST /v1/users", secret.trim_end(), json!({"name": "eve", "password": "correct horse"}));
+    must_send("POST /v1/users", secret.trim_end(), json!({"name": "eve", "password": "correct horse"}));
     let home = "/all pictures";
-    send("POST /v1/users", &eve, json!({"name": "tom", "password": "battery horse", "home": home}));
-    send("POST /v1/users", &eve, json!({"name": "max", "password": "battery horse", "admin": true, "home": null}));
+    must_send("POST /v1/users", &eve, json!({"name": "tom", "password": "battery horse", "home": home}));
+    must_send("POST /v1/users", &eve, json!({"name": "max", "password": "battery horse", "admin": true, "home": null}));
     let (quota, none) = (json!({"bytes": 1_000, "files": null}), Value::Null);
     for change in [
         json!({"disabled": true, "admin": false}),
@@ -285,12 +285,12 @@ fn the_audit_log_says_what_was_set_of_a_user_and_which_rights_were_given() {
         json!({"quota": quota, "disabled": false}),
         json!({}),
     ] {
-        send("PATCH /v1/users/max", &eve, change);
+        must_send("PATCH /v1/users/max", &eve, change);
     }
     for rights in [json!(["write"]), json!(["share", "write"])] {
-        send("PUT /v1/grants", &eve, json!({"path": home, "user": "max", "rights": rights}));
+        must_send("PUT /v1/grants", &eve, json!({"path": home, "user": "max", "rights": rights}));
     }
-    send("DELETE /v1/grants?path=/all%20pictures&user=max", &eve, none.clone());
+    must_send("DELETE /v1/grants?path=/all%20pictures&user=max", &eve, none.clone());
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (log, lines) = lines_of(&log);

@@ -17,7 +17,7 @@ use crate::http::response::problem::{Problem, Result};
 use crate::schema::path::PATH_BYTES;
 use crate::schema::{DrivePath, Name, PathError};
 
-/// Bytes of the paths of all members that are stored at the same time.
+/// Bytes of the paths of the members of one tar that are under way.
 const PATHS: usize = 128 << 10;
 
 /// What is the same for all members.
@@ -83,9 +83,9 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
         let _path = self.paths.clone().acquire_many_owned(bytes).await.ok();
         let (work, turn) = match parsed {
             Err(problem) => (Work::Refused(problem), None),
-            Ok(place) => {
-                let turn = self.order.begin(&place, member.kind == MemberKind::Directory);
-                (self.work(member, place).await?, Some(turn))
+            Ok(path) => {
+                let turn = self.order.begin(&path, member.kind == MemberKind::Directory);
+                (self.work(member, path).await?, Some(turn))
             }
         };
         Ok(Some(ReadyMember { path, work, turn, at_once: self.options.at_once.clone(), _path }))
@@ -139,10 +139,12 @@ impl ReadyMember {
         if let Some(turn) = &mut self.turn {
             turn.come().await;
         }
+        // IMPORTANT: after the turn. A tar whose members wait for each other would else take all permits from other tars.
         // This fails only if the semaphore is closed, and nothing closes it.
-        let _place = self.at_once.acquire_owned().await.ok();
+        let _permit = self.at_once.acquire_owned().await.ok();
         let stored = match self.work {
-            Work::File(received) => received.store().await.map_err(Problem::from),
+            // In a box: else the future of each member that waits for its turn would be as large as this one.
+            Work::File(received) => Box::pin(received.store()).await.map_err(Problem::from),
             Work::Directory(drive, path, creator) => drive.mkdir(&path, &creator, true).await.map_err(Problem::from),
             Work::Refused(problem) => Err(problem),
         };
@@ -185,4 +187,25 @@ fn shown(target: &DrivePath, name: &[u8]) -> String {
     let base = if target.is_root() { "" } else { target.as_str() };
     let text: Cow<'_, str> = String::from_utf8_lossy(name);
     [base, "/"].into_iter().flat_map(str::chars).chain(text.chars().take(PATH_BYTES)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_member_that_waits_for_its_turn_leaves_permits_to_other_tars() {
+        let (at_once, path) = (Arc::new(Semaphore::new(1)), DrivePath::parse("/a").unwrap());
+        let mut order = Order::default();
+        let [first, second] = [(); 2].map(|()| order.begin(&path, false));
+        let work = Work::Refused(twin());
+        let member = ReadyMember { path: "/a".into(), work, turn: Some(second), at_once: at_once.clone(), _path: None };
+        let mut stored = Box::pin(member.store());
+        assert!((&mut stored).now_or_never().is_none());
+        assert_eq!(at_once.available_permits(), 1);
+        drop(first);
+        assert!(stored.await.1.is_err());
+    }
 }

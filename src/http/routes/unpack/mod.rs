@@ -28,7 +28,7 @@ use crate::api::problem::ProblemKind;
 use crate::api::unpack::{self, EndLine, MEDIA_TYPE, MemberLine, OVERWRITE};
 use crate::budget::WAIT;
 use crate::drive::UserDrive;
-use crate::http::app::App;
+use crate::http::app::{App, MEMBERS};
 use crate::http::request::body::{check_end, declared, pieces, refuse_coding};
 use crate::http::request::digest::Digests;
 use crate::http::request::tar::TarReader;
@@ -38,9 +38,6 @@ use crate::http::response::problem::{Problem, Result};
 use crate::schema::DrivePath;
 use lines::{LineWriter, queue};
 use members::{Members, UnpackOptions};
-
-/// Members of one tar that are under way.
-const IN_FLIGHT: usize = 512;
 
 /// The parameter that asks for it.
 pub const PARAMETER: &str = unpack::PARAMETER.0;
@@ -72,7 +69,7 @@ pub async fn put(
         creator: creator.0,
         overwrite,
         max_body: app.options.max_body,
-        at_once: app.unpacking.clone(),
+        at_once: app.members.clone(),
     };
     let (writer, room, lines) = queue(app.drive.memory().clone());
     let (app, members) = (app.clone(), Members::new(reader, options, room));
@@ -135,7 +132,8 @@ impl Unpacking {
                 Err(problem) => Err(problem),
             }
         });
-        let mut stored = pin!(stored.buffer_unordered(IN_FLIGHT));
+        // One tar alone may store as many at the same time.
+        let mut stored = pin!(stored.buffer_unordered(MEMBERS));
         let mut broken = None;
         while let Some(member) = stored.next().await {
             match member {
