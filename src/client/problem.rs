@@ -11,8 +11,14 @@ use rowdrive::api::problem::{NO_RIGHT, ProblemJson, ProblemKind};
 use super::credential::Credential;
 
 /// Parameters of the HTTP API as a detail names them, and what the commands call them.
-const WORDS: [(&str, &str); 4] =
-    [("`recursive`", "--recursive"), ("`overwrite`", "--overwrite"), ("`from`", "FROM"), ("`to`", "TO")];
+const WORDS: [(&str, &str); 6] = [
+    ("`recursive`", "--recursive"),
+    ("`overwrite`", "--overwrite"),
+    ("`from`", "FROM"),
+    ("`to`", "TO"),
+    ("`under`", "--under"),
+    ("`type`", "--type"),
+];
 
 #[derive(Debug)]
 pub struct ServerProblem {

@@ -9,7 +9,7 @@ use futures_util::stream::{self, Stream};
 use super::error::DriveError;
 use crate::content::Body;
 use crate::schema::dir::{self, DirEntry, DirEntryRef, FileEntry, FileEntryRef};
-use crate::schema::file::Digest;
+use crate::schema::file::{Attributes, Digest};
 use crate::schema::index::by_time::Clock;
 use crate::schema::{DrivePath, FileId, Timestamp};
 use crate::table::Cell;
@@ -283,6 +283,21 @@ pub struct TimeQuery {
     pub after: Option<(Timestamp, FileId)>,
     /// 1 to 10,000.
     pub limit: usize,
+}
+
+impl TimeQuery {
+    /// Whether some files of the period and the directory are not asked for.
+    pub(super) fn has_filter(&self) -> bool {
+        // IMPORTANT: name every field, so that a new filter is not forgotten: the fast pages have all files.
+        let Self { clock: _, from: _, to: _, under: _, creator, mime, ascending: _, after: _, limit: _ } = self;
+        creator.is_some() || mime.is_some()
+    }
+
+    /// Whether a file of the period and the directory is asked for.
+    pub(super) fn has(&self, attributes: &Attributes) -> bool {
+        self.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
+            && self.mime.as_ref().is_none_or(|filter| filter.matches(&attributes.mime))
+    }
 }
 
 /// A media type to look for, compared without parameters and without case.

@@ -74,7 +74,8 @@ pub struct Thresholds {
     pub records_listed: usize,
     /// Files of a directory, or rows of an index, that a query reads at a time, at most.
     pub files_queried: usize,
-    /// Directory paths of usual length for which the cache has memory.
+    /// Directory paths of usual length for which the cache has memory, at most. A server has as many as its memory for
+    /// them ([`Settings::path_cache`]) holds: a page of a period reads the rows of each path that is not cached.
     pub paths_cached: usize,
 }
 
@@ -120,7 +121,7 @@ impl Thresholds {
         unlinks_listed: 10_000,
         records_listed: 1_000,
         files_queried: 1_000,
-        paths_cached: 50_000,
+        paths_cached: usize::MAX,
     };
 
     /// Every threshold this small.

@@ -42,7 +42,7 @@ impl<'a> KeysStrategy<'a> {
         scope: Scope,
         epoch: u64,
     ) -> Option<Self> {
-        if !source.namespace.tables.is_atomic() || ask.creator.is_some() || ask.mime.is_some() {
+        if !source.namespace.tables.is_atomic() || ask.has_filter() {
             return None;
         }
         let files = || SubtreeFiles::new(&source.namespace, under);

@@ -93,8 +93,7 @@ impl Asked<'_> {
         let (Self::Time(ask), Node::File { entry: FileEntry { attributes, .. }, .. }) = (self, node) else {
             return matches!((self, node), (Self::Name(_), Node::File { .. }));
         };
-        ask.creator.as_ref().is_none_or(|creator| *creator == attributes.creator)
-            && ask.mime.as_ref().is_none_or(|filter| filter.matches(&attributes.mime))
+        ask.has(attributes)
     }
 }
 

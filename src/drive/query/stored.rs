@@ -71,8 +71,8 @@ pub async fn stored_by_time(source: &QuerySource, ask: &TimeQuery) -> Result<Opt
     let ns = &source.namespace;
     // One row more than the page shows: it tells whether a file follows.
     let limit = ask.limit + 1;
-    let has_filter = ask.creator.is_some() || ask.mime.is_some() || !ask.under.as_ref().is_none_or(DrivePath::is_root);
-    if has_filter || ask.limit > ns.limits.files_queried || !ns.tables.is_atomic() {
+    let is_below = !ask.under.as_ref().is_none_or(DrivePath::is_root);
+    if is_below || ask.has_filter() || ask.limit > ns.limits.files_queried || !ns.tables.is_atomic() {
         return Ok(None);
     }
     let (table, range, row_query) = (by_time::TABLE, time_range(ask), RowQuery::families(&[CF]));

@@ -272,7 +272,7 @@ impl Tuning {
     pub fn unused(&self) -> Options {
         let mut options = Options::default();
         // In the first run of a database this alone decides how much space RocksDB preallocates for a WAL file.
-        options.set_write_buffer_size(self.large_buffer());
+        options.set_write_buffer_size(self.bounded(self.buffered / 4));
         options
     }
 
@@ -280,11 +280,11 @@ impl Tuning {
     /// random, get the largest ones: of them a compaction merges most.
     pub fn write_buffer(&self, spec: &FamilySpec) -> usize {
         let size = match (spec.cells, spec.bloom) {
-            (CellSize::Small, true) => return self.large_buffer(),
-            (CellSize::Small, false) => self.buffered / 16,
-            (CellSize::Large, _) => self.buffered / 4,
+            (CellSize::Small, true) => self.buffered / 4,
+            (CellSize::Small, false) => (self.buffered / 16).min(LARGEST_OF_OTHERS),
+            (CellSize::Large, _) => (self.buffered / 4).min(LARGEST_OF_OTHERS),
         };
-        self.fixed.unwrap_or(size.min(LARGEST_OF_OTHERS).min(self.largest))
+        self.bounded(size)
     }
 
     /// Files of level 0 at which they are merged into the next level. Each merge reads and writes a part of that level as
@@ -297,8 +297,9 @@ impl Tuning {
         }
     }
 
-    fn large_buffer(&self) -> usize {
-        self.fixed.unwrap_or((self.buffered / 4).min(self.largest))
+    /// A size of a write buffer within what this database allows.
+    fn bounded(&self, size: usize) -> usize {
+        self.fixed.unwrap_or(size.min(self.largest))
     }
 
     /// The size of the WAL at which families are flushed.

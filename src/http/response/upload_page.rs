@@ -74,6 +74,9 @@ const send = (target, file, say) => new Promise(done => {
   request.send(file);
 });
 const refused = answer => {
+  if (answer.status === 401) {
+    return "The link asks for its password again: reload the page, then send the file again.";
+  }
   try {
     return JSON.parse(answer.responseText).detail || "Open the link again.";
   } catch {

@@ -131,15 +131,13 @@ fn decode(position: &[u8]) -> Result<(Timestamp, FileId)> {
 /// Parses `image/*` or a whole type; case and parameters are ignored.
 fn mime_filter(text: &str) -> Result<MimeFilter> {
     let essence = media_type::essence(text.trim()).unwrap_or_default().to_ascii_lowercase();
-    if essence.is_empty() || essence.starts_with('*') {
+    let (top, subtype) = essence.split_once('/').unwrap_or_default();
+    if top.is_empty() || top.contains('*') || subtype != "*" && subtype.contains('*') {
         return Err(Problem::malformed(
             "`type` is a whole media type, as in image/jpeg, or image/* for all of its kind.",
         ));
     }
-    Ok(match essence.strip_suffix('*') {
-        Some(top) if top.ends_with('/') => MimeFilter::Top(top.to_owned()),
-        _ => MimeFilter::Exact(essence),
-    })
+    Ok(if subtype == "*" { MimeFilter::Top(format!("{top}/")) } else { MimeFilter::Exact(essence) })
 }
 
 #[cfg(test)]
@@ -150,7 +148,9 @@ mod tests {
     fn types_are_whole_or_all_of_a_kind() {
         assert_eq!(mime_filter("image/*").unwrap(), MimeFilter::Top("image/".into()));
         assert_eq!(mime_filter("Text/Plain; charset=utf-8").unwrap(), MimeFilter::Exact("text/plain".into()));
-        for bad in ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c", "image/png;, text/html"] {
+        for bad in
+            ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c", "image/png;, text/html", "image/j*", "im*/png", "image/**"]
+        {
             assert!(mime_filter(bad).is_err(), "{bad}");
         }
     }

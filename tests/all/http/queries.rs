@@ -76,6 +76,7 @@ async fn a_time_query_refuses_unknown_parameters() {
         "order=up",
         "type=image",
         "type=*/*",
+        "type=image/j*",
         "type=",
         "creator=",
         "creator=a%0Ab",

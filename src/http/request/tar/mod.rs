@@ -67,7 +67,14 @@ impl<S: Stream<Item = Result<Bytes>> + Send> TarReader<S> {
     pub async fn open(body: S) -> Result<Self> {
         let (unused, global) = (Bytes::new(), Records::default());
         let mut reader = Self { body: Box::pin(body), unused, content: 0, padding: 0, global, first: None };
-        let first = reader.block().await?.ok_or_else(|| cut(&"the tar is empty"))?;
+        let (first, filled) = reader.part_of_block().await?;
+        if filled == 0 {
+            return Err(cut(&"the tar is empty"));
+        }
+        // A small file of another kind, such as a compressed tar.
+        if filled < BLOCK {
+            return Err(malformed());
+        }
         TarHeader::parse(&first)?;
         reader.first = Some(first);
         Ok(reader)
@@ -208,11 +215,20 @@ impl<S: Stream<Item = Result<Bytes>> + Send> TarReader<S> {
 
     /// The next block; none if the body has ended before it.
     async fn block(&mut self) -> Result<Option<Block>> {
+        match self.part_of_block().await? {
+            (_, 0) => Ok(None),
+            (block, BLOCK) => Ok(Some(block)),
+            _ => Err(cut(&"the tar ends in a block")),
+        }
+    }
+
+    /// The next block, and how many bytes of it there are: fewer than a block if the body has ended.
+    async fn part_of_block(&mut self) -> Result<(Block, usize)> {
         let mut block = [0; BLOCK];
         let mut filled = 0;
         while let Some(free) = block.get_mut(filled..).filter(|free| !free.is_empty()) {
             if !self.fill().await? {
-                return if filled == 0 { Ok(None) } else { Err(cut(&"the tar ends in a block")) };
+                break;
             }
             let piece = self.unused.split_to(free.len().min(self.unused.len()));
             if let Some(part) = free.get_mut(..piece.len()) {
@@ -220,7 +236,7 @@ impl<S: Stream<Item = Result<Bytes>> + Send> TarReader<S> {
             }
             filled += piece.len();
         }
-        Ok(Some(block))
+        Ok((block, filled))
     }
 
     /// The next bytes, at most so many and at least one.

@@ -46,8 +46,8 @@ pub struct Members<S> {
 
 /// A member that is ready to be stored.
 pub struct ReadyMember {
-    /// As its line shows it.
-    path: String,
+    /// Its path as its line shows it.
+    line_path: String,
     work: Work,
     /// None if it is refused by its name or its kind.
     turn: Option<Turn>,
@@ -74,11 +74,11 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
         self.room.wait().await?;
         let Some(member) = self.reader.next().await? else { return Ok(None) };
         let parsed = self.path_of(&member).await?;
-        let path = match &parsed {
+        let line_path = match &parsed {
             Ok(path) => path.as_str().to_owned(),
             Err(_) => shown(&self.options.target, &member.name),
         };
-        let bytes = u32::try_from(path.len().min(PATHS)).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(line_path.len().min(PATHS)).unwrap_or(u32::MAX);
         // This fails only if the semaphore is closed, and nothing closes it.
         let _path = self.paths.clone().acquire_many_owned(bytes).await.ok();
         let (work, turn) = match parsed {
@@ -88,7 +88,7 @@ impl<S: Stream<Item = Result<Bytes>> + Send> Members<S> {
                 (self.work(member, path).await?, Some(turn))
             }
         };
-        Ok(Some(ReadyMember { path, work, turn, at_once: self.options.at_once.clone(), _path }))
+        Ok(Some(ReadyMember { line_path, work, turn, at_once: self.options.at_once.clone(), _path }))
     }
 
     /// The path of a member, or why it is refused by its name.
@@ -148,7 +148,7 @@ impl ReadyMember {
             Work::Directory(drive, path, creator) => drive.mkdir(&path, &creator, true).await.map_err(Problem::from),
             Work::Refused(problem) => Err(problem),
         };
-        (self.path, stored.map(|written| written.new))
+        (self.line_path, stored.map(|written| written.new))
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         let mut order = Order::default();
         let [first, second] = [(); 2].map(|()| order.begin(&path, false));
         let work = Work::Refused(twin());
-        let member = ReadyMember { path: "/a".into(), work, turn: Some(second), at_once: at_once.clone(), _path: None };
+        let member = ReadyMember { line_path: "/a".into(), work, turn: Some(second), at_once: at_once.clone(), _path: None };
         let mut stored = Box::pin(member.store());
         assert!((&mut stored).now_or_never().is_none());
         assert_eq!(at_once.available_permits(), 1);
