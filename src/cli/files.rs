@@ -65,10 +65,22 @@ impl Files {
             let long = self.long.then_some(time);
             let found = self.request.pages((client, out), long, request, |entry| &entry.path).await?;
             if !self.request.json && found == 0 {
-                super::say("rowdrive: there is no such file in this period, whose days begin in UTC");
+                super::say(&format!("rowdrive: there is no file{}", self.in_words()));
             }
             Ok(())
         })
+    }
+
+    /// What is asked for.
+    fn in_words(&self) -> String {
+        let parts = [
+            self.period.map(|_| " in this period, whose days begin in UTC".to_owned()),
+            self.from.or(self.to).map(|_| " in this period".to_owned()),
+            self.under.as_ref().map(|under| format!(" below {}", under.path)),
+            self.media_type.as_ref().map(|media_type| format!(" of the type {media_type}")),
+            self.creator.as_ref().map(|creator| format!(" of the creator {creator}")),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(",")
     }
 
     /// Of the period: from, to.

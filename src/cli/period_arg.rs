@@ -18,7 +18,7 @@ pub struct PeriodArg {
 impl TimeArg {
     /// Takes RFC 3339, or a year, a month or a day, which means its start in UTC.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if let Some((start, _)) = parse_date(text) {
+        if let Some((start, _)) = parse_date(text)? {
             return Self::of_day(start);
         }
         let error = |error| format!("{error}; or give a year, a month or a day in UTC, as 2026, 2026-01 or 2026-01-02");
@@ -31,35 +31,45 @@ impl TimeArg {
     }
 
     fn of_day(day: Date) -> Result<Self, String> {
-        Timestamp::parse(&format!("{day}T00:00:00Z")).map(Self).map_err(|error| error.to_string())
+        let time = Timestamp::parse(&format!("{day}T00:00:00Z"));
+        time.map(Self).map_err(|_| format!("{} is no year here: they go from 1901 to 9999", day.year()))
     }
 }
 
 impl PeriodArg {
     /// Takes a year, a month or a day, all in UTC.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (start, length) = parse_date(text)
+        let (start, length) = parse_date(text)?
             .ok_or("give a year, a month or a day in UTC, as 2026, 2026-01 or 2026-01-02; or use --from and --to")?;
         let to = start.checked_add(length).ok().map(TimeArg::of_day).transpose()?;
         Ok(Self { from: TimeArg::of_day(start)?, to })
     }
 }
 
-/// Parses a year, a month or a day: its first day, and its length. None if the text is none of them.
-fn parse_date(text: &str) -> Option<(Date, Span)> {
+/// Parses a year, a month or a day: its first day, and its length. None if the text has the form of none of them.
+///
+/// Errors: there is no such month or day.
+fn parse_date(text: &str) -> Result<Option<(Date, Span)>, String> {
+    let Some(([year, month, day], length)) = parse_numbers(text) else { return Ok(None) };
+    let date = i8::try_from(month).ok().zip(i8::try_from(day).ok()).and_then(|(m, d)| Date::new(year, m, d).ok());
+    let why = if (1..=12).contains(&month) { "this month has no such day" } else { "the months are 01 to 12" };
+    date.map(|date| Some((date, length))).ok_or_else(|| why.to_owned())
+}
+
+/// The numbers of a year, a month and a day, of which the text may have the first ones alone; and the length of what it has.
+fn parse_numbers(text: &str) -> Option<([i16; 3], Span)> {
     let digits = |at: usize, n: usize| {
         let part = text.get(at..at + n).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?;
         part.parse::<i16>().ok()
     };
     let dashes_at = |positions: &[usize]| positions.iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
-    let two = |at| digits(at, 2).and_then(|number| i8::try_from(number).ok());
     let (month, day, length) = match text.len() {
         4 => (1, 1, 1.year()),
-        7 if dashes_at(&[4]) => (two(5)?, 1, 1.month()),
-        10 if dashes_at(&[4, 7]) => (two(5)?, two(8)?, 1.day()),
+        7 if dashes_at(&[4]) => (digits(5, 2)?, 1, 1.month()),
+        10 if dashes_at(&[4, 7]) => (digits(5, 2)?, digits(8, 2)?, 1.day()),
         _ => return None,
     };
-    Some((Date::new(digits(0, 4)?, month, day).ok()?, length))
+    Some(([digits(0, 4)?, month, day], length))
 }
 
 #[cfg(test)]
@@ -91,17 +101,27 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
+        for (text, why) in [
+            ("2026-13", "months"),
+            ("2026-00-01", "months"),
+            ("2026-02-30", "no such day"),
+            ("2025-02-29", "no such day"),
+            ("2026-01-00", "no such day"),
+            ("1900", "1901"),
+            ("0000-12", "1901"),
+        ] {
+            for error in [PeriodArg::parse(text).unwrap_err(), TimeArg::parse(text).unwrap_err()] {
+                assert!(error.contains(why) && !error.contains("RFC"), "{text}: {error}");
+            }
+        }
         for text in [
             "",
             "26",
             "2026-1",
-            "2026-13",
-            "2026-02-30",
             "2026/01",
             "2026-01-",
             "+026",
             "-026",
-            "1900",
             "2026-01-02T03:04:05",
             "20é6",
             "202é",

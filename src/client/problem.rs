@@ -11,13 +11,15 @@ use rowdrive::api::problem::{NO_RIGHT, ProblemJson, ProblemKind};
 use super::credential::Credential;
 
 /// Parameters of the HTTP API as a detail names them, and what the commands call them.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 8] = [
     ("`recursive`", "--recursive"),
     ("`overwrite`", "--overwrite"),
     ("`from`", "FROM"),
     ("`to`", "TO"),
     ("`under`", "--under"),
     ("`type`", "--type"),
+    ("`expires`", "--expires"),
+    ("`user` (the commands: --of)", "--of"),
 ];
 
 #[derive(Debug)]

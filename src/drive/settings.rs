@@ -153,3 +153,17 @@ impl Default for Thresholds {
         Self::DEFAULT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_memory_for_paths_bounds_them() {
+        for path_cache in [1 << 20, 64 << 20, 1 << 40] {
+            assert_eq!(Settings { path_cache, ..Settings::default() }.paths_bytes(), path_cache);
+        }
+        let limits = Thresholds { paths_cached: 2, ..Thresholds::DEFAULT };
+        assert_eq!(Settings { limits, ..Settings::default() }.paths_bytes(), 2 * USUAL_PATH_BYTES);
+    }
+}

@@ -20,10 +20,13 @@ use crate::table::{Outcome, Plan, RowQuery};
 /// committed before, or another task may have aborted it.
 pub async fn abort(recovery: &Recovery, id: OpId) -> Result<Option<Phase>> {
     let guarded = vec![subtree_op::decide(id, Phase::Aborted)];
-    match recovery.namespace.tables.commit(Plan { guarded, reserve: true, ..Plan::default() }).await? {
-        Outcome::Committed => Ok(Some(Phase::Aborted)),
-        Outcome::Refused(_) => Ok(record(&recovery.namespace, id).await?.map(|(phase, _)| phase)),
-    }
+    let phase = match recovery.namespace.tables.commit(Plan { guarded, reserve: true, ..Plan::default() }).await? {
+        Outcome::Committed => Some(Phase::Aborted),
+        // It was not prepared, so it is decided.
+        Outcome::Refused(_) => record(&recovery.namespace, id).await?.map(|(phase, _)| phase),
+    };
+    recovery.end_undecided(id);
+    Ok(phase)
 }
 
 /// Rolls back one row of an operation that is aborted or has no record: unlocks a source row, removes a copy.

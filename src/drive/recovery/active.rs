@@ -1,14 +1,22 @@
 //! What this process is working on: its own subtree operations, and passes over records that have no owner.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::schema::OpId;
 
-/// The operations that run in this process. While an operation is registered, only its owner aborts it and deletes its
-/// record.
+/// The operations that run in this process, and those whose commit has an unknown outcome.
 #[derive(Debug, Default)]
-pub struct ActiveOps(Mutex<HashSet<OpId>>);
+pub struct ActiveOps(Mutex<KnownOps>);
+
+#[derive(Debug, Default)]
+struct KnownOps {
+    /// While an operation is registered, only its owner aborts it and deletes its record.
+    registered: HashSet<OpId>,
+    /// Their moves have begun in the move epoch. Each ends there once the record of the operation shows that it has
+    /// committed, or cannot commit any more.
+    undecided: HashSet<OpId>,
+}
 
 /// Keeps an operation registered until it is dropped.
 #[derive(Debug)]
@@ -19,18 +27,32 @@ pub struct OpGuard {
 
 impl ActiveOps {
     pub fn register(self: &Arc<Self>, op: OpId) -> OpGuard {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(op);
+        self.known().registered.insert(op);
         OpGuard { active: self.clone(), op }
     }
 
     pub fn contains(&self, op: OpId) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&op)
+        self.known().registered.contains(&op)
+    }
+
+    /// Notes that the commit of an operation has an unknown outcome.
+    pub fn set_undecided(&self, op: OpId) {
+        self.known().undecided.insert(op);
+    }
+
+    /// Call it once the record of an operation has decided. Returns whether the operation was undecided until now.
+    pub fn set_decided(&self, op: OpId) -> bool {
+        self.known().undecided.remove(&op)
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownOps> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for OpGuard {
     fn drop(&mut self) {
-        self.active.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.op);
+        self.active.known().registered.remove(&self.op);
     }
 }
 

@@ -27,6 +27,7 @@ struct ClosedDir {
 
 /// Finishes every row of a committed operation, then removes its record.
 pub async fn finish(recovery: &Recovery, id: OpId, what: &OpRecord) -> Result<()> {
+    recovery.end_undecided(id);
     let _finishing = recovery.metrics.finishing();
     let lock = RowLock::Source(id).encode();
     let mut rows_left = scan(&recovery.namespace, &what.from, query());

@@ -27,6 +27,7 @@ use super::background::{Background, Backoff};
 use super::gc::ContentGc;
 use super::metrics::DriveMetrics;
 use super::namespace::Namespace;
+use crate::schema::OpId;
 use active::{ActiveOps, RecordPasses};
 
 /// What the finish and the abort of operations need. The background tasks end when this is dropped.
@@ -38,4 +39,15 @@ pub struct Recovery {
     pub metrics: DriveMetrics,
     pub backoff: Backoff,
     pub passes: RecordPasses,
+}
+
+impl Recovery {
+    /// Ends the move of an operation whose commit had an unknown outcome: paths are cached again.
+    ///
+    /// IMPORTANT: only after its record was read as committed, or was set to aborted. Before that its commit may yet happen.
+    fn end_undecided(&self, id: OpId) {
+        if self.active.set_decided(id) {
+            self.namespace.dir_paths.moves.end();
+        }
+    }
 }

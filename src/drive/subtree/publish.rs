@@ -34,9 +34,10 @@ pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result:
         let plan = commit_plan(op, root).await.map_err(Stopped::Failed)?;
         moves.begin();
         let outcome = commit_until_known(op, plan).await;
-        // A plan of unknown outcome may yet happen: its move never ends, so no path counts as unchanged any more.
-        if !matches!(outcome, Err(Stopped::Unknown(_))) {
-            moves.end();
+        // A plan of unknown outcome may yet happen: no path counts as unchanged until recovery has decided the operation.
+        match outcome {
+            Err(Stopped::Unknown(_)) => op.committer.recovery.active.set_undecided(op.id),
+            _ => moves.end(),
         }
         match outcome? {
             Outcome::Committed => return Ok(()),

@@ -58,7 +58,7 @@ impl SentFiles {
 }
 
 /// Sends each file that is chosen, one after the other, and says how much of it is sent: `fetch` would not tell. What
-/// it shows of an answer is text, and no markup.
+/// it shows of an answer is text, and no markup. A file whose time the server would refuse gets that of the upload.
 const SCRIPT: &str = r#"
 const form = document.querySelector("form");
 const send = (target, file, say) => new Promise(done => {
@@ -91,8 +91,10 @@ form.addEventListener("submit", async event => {
     const line = document.getElementById("sent").appendChild(document.createElement("li"));
     const say = text => { line.textContent = file.name + ": " + text; };
     say("is being sent");
-    const modified = encodeURIComponent(new Date(file.lastModified).toISOString());
-    const target = "fs/" + encodeURIComponent(file.name) + "?modified=" + modified;
+    const time = new Date(file.lastModified);
+    const isKnown = time.getUTCFullYear() >= 1901 && time.getUTCFullYear() <= 9999;
+    const modified = isKnown ? "?modified=" + encodeURIComponent(time.toISOString()) : "";
+    const target = "fs/" + encodeURIComponent(file.name) + modified;
     const answer = await send(target, file, say);
     if (answer === null) {
       say("not sent: the connection is lost");

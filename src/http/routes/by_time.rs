@@ -148,9 +148,19 @@ mod tests {
     fn types_are_whole_or_all_of_a_kind() {
         assert_eq!(mime_filter("image/*").unwrap(), MimeFilter::Top("image/".into()));
         assert_eq!(mime_filter("Text/Plain; charset=utf-8").unwrap(), MimeFilter::Exact("text/plain".into()));
-        for bad in
-            ["image", "image/", "/jpeg", "*/*", "*", "", "a b/c", "image/png;, text/html", "image/j*", "im*/png", "image/**"]
-        {
+        for bad in [
+            "image",
+            "image/",
+            "/jpeg",
+            "*/*",
+            "*",
+            "",
+            "a b/c",
+            "image/png;, text/html",
+            "image/j*",
+            "im*/png",
+            "image/**",
+        ] {
             assert!(mime_filter(bad).is_err(), "{bad}");
         }
     }

@@ -135,7 +135,9 @@ fn type_of(path: &DrivePath, headers: &HeaderMap) -> Result<String> {
     let sent = single_header(headers, &CONTENT_TYPE)?.map(str::trim).filter(|t| !t.is_empty());
     let essence = sent.map_or(Some(""), media_type::essence);
     let vague = ["", "application/octet-stream", "application/x-www-form-urlencoded"];
-    if essence.is_some_and(|essence| vague.iter().any(|v| essence.eq_ignore_ascii_case(v))) {
+    // No type has an asterisk (RFC 6838 section 4.2): `image/*` is a range.
+    let is_vague = |essence: &str| essence.contains('*') || vague.iter().any(|v| essence.eq_ignore_ascii_case(v));
+    if essence.is_some_and(is_vague) {
         return Ok(media_type::guess(path.last()));
     }
     match sent {

@@ -99,7 +99,13 @@ fn files_of_a_period() {
     let added = ask("files --under /a --type image/* --added -l").out;
     assert!(!added.contains("2026-01-01T") && added.ends_with(&format!("Z  {new}")), "{added}");
     assert_eq!(json(&ask("files --in 2025 --json"))["entries"][0]["path"], "/old.jpg");
-    assert!(ask("files --in 2024").err.contains("no such file"));
+    for (line, said) in [
+        ("files --in 2024", "there is no file in this period, whose days begin in UTC\n"),
+        ("files --to 2024 --type image/jpg", "there is no file in this period, of the type image/jpg\n"),
+        ("files --under /a/b --creator eve", "there is no file below /a/b, of the creator eve\n"),
+    ] {
+        assert_eq!(ask(line).err, format!("rowdrive: {said}"));
+    }
     assert_eq!(ask("files --in 2024 --json").err, "");
     for line in ["files --from 2026-06 --to 2026-06", "files --from 2026-07 --to 2026"] {
         let run = ask(line);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -15,8 +16,8 @@ use rowdrive::table::Tables;
 use tokio::sync::Notify;
 
 use super::fixture::{Fixture, SETTINGS, find_all, path, run, time_query};
-use super::model::Op;
-use crate::stepwise::Stepwise;
+use super::model::{Op, OpError};
+use crate::stepwise::{Fault, Stepwise};
 
 fn pieces(threshold: usize) -> Settings {
     let limits = Thresholds { paths_cached: 1_000, ..Thresholds::all(threshold) };
@@ -170,6 +171,41 @@ async fn a_path_read_during_an_unfinished_move_is_not_cached() {
     assert_eq!(moving.await.unwrap(), Ok(()));
     assert_eq!(found(&fixture.watcher, "/x").await, paths(&["/x/p/c/f"]), "asked again, after the move");
     assert_eq!(found(&fixture.watcher, "/s").await, paths(&[]));
+}
+
+/// The move of a folder whose commit has an unknown outcome, and may have happened or not. Paths are cached again once
+/// recovery has decided it.
+#[tokio::test]
+async fn paths_are_cached_again_after_a_move_of_unknown_outcome() {
+    for (first, seen) in [(Fault::Lose, "/a/p/f"), (Fault::LoseAnswer, "/x/p/f")] {
+        for atomic in [true, false] {
+            let files = [Op::Put("/a/p/f", 5), Op::Mkdir("/x")];
+            let fixture = if atomic { Fixture::atomic(100, &files).await } else { Fixture::new(&files).await };
+            let counted = async || {
+                let before = paths_counted(&fixture.drive);
+                let query = TimeQuery { limit: 10, ..time_query(Clock::Added) };
+                let found = fixture.drive.unrestricted().files_by_time(&query).await.unwrap();
+                let after = paths_counted(&fixture.drive);
+                assert_eq!(after.0 - before.0 + after.1 - before.1, 1);
+                (found.nodes[0].path().to_string(), after.0 - before.0 == 1)
+            };
+            let (store, faults) = (Arc::downgrade(&fixture.store), AtomicUsize::new(0));
+            fixture.store.before(move |step| {
+                let is_commit = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
+                if is_commit && let Some(store) = store.upgrade() {
+                    let is_first = faults.fetch_add(1, Ordering::Relaxed) == 0;
+                    store.at(step.number, if is_first { first } else { Fault::Lose });
+                }
+                async {}
+            });
+            let moved = fixture.run(Op::Move("/a/p", "/x/p", false)).await;
+            assert_eq!(moved, Err(OpError::Unknown), "{first:?}");
+            fixture.wait_until_no_records().await;
+            counted().await;
+            assert_eq!(counted().await, (seen.to_owned(), true), "{first:?}, atomic: {atomic}");
+            fixture.nothing_left_over().await;
+        }
+    }
 }
 
 /// A file moves to another folder in the same scope, just before its first folder leaves the scope. The index row that

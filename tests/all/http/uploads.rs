@@ -128,6 +128,8 @@ async fn media_types_are_stored_or_guessed() {
     for (name, sent, stored) in [
         ("a.png", None, "image/png"),
         ("a.png", Some("application/octet-stream"), "image/png"),
+        ("a.png", Some("image/*"), "image/png"),
+        ("a.png", Some("image/j*;q=1"), "image/png"),
         ("a.md", Some("application/x-www-form-urlencoded"), "text/markdown"),
         ("a.png", Some("text/x-odd; a=b"), "text/x-odd; a=b"),
         ("none", None, "application/octet-stream"),

@@ -69,7 +69,7 @@ impl<S: Stream<Item = Result<Bytes>> + Send> TarReader<S> {
         let mut reader = Self { body: Box::pin(body), unused, content: 0, padding: 0, global, first: None };
         let (first, filled) = reader.part_of_block().await?;
         if filled == 0 {
-            return Err(cut(&"the tar is empty"));
+            return Err(cut(&"the tar is empty").with_detail("The body is empty: no tar was sent."));
         }
         // A small file of another kind, such as a compressed tar.
         if filled < BLOCK {

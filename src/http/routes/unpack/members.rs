@@ -10,7 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::lines::LineRoom;
 use super::order::{Order, Turn};
 use super::spellings::{Spellings, is_name};
-use crate::drive::{Condition, PutError, PutOptions, ReceivedUpload, UserDrive, Versions};
+use crate::api::problem::ProblemKind;
+use crate::drive::{Condition, DriveError, PutError, PutOptions, ReceivedUpload, UserDrive, Versions};
 use crate::http::media_type;
 use crate::http::request::tar::{Member, MemberKind, TarReader};
 use crate::http::response::problem::{Problem, Result};
@@ -144,11 +145,22 @@ impl ReadyMember {
         let _permit = self.at_once.acquire_owned().await.ok();
         let stored = match self.work {
             // In a box: else the future of each member that waits for its turn would be as large as this one.
-            Work::File(received) => Box::pin(received.store()).await.map_err(Problem::from),
+            Work::File(received) => Box::pin(received.store()).await.map_err(not_replaced),
             Work::Directory(drive, path, creator) => drive.mkdir(&path, &creator, true).await.map_err(Problem::from),
             Work::Refused(problem) => Err(problem),
         };
         (self.line_path, stored.map(|written| written.new))
+    }
+}
+
+/// Why a file is not stored. The only condition of a member is that there is no file of its name.
+fn not_replaced(error: DriveError) -> Problem {
+    let problem = Problem::from(error);
+    match problem.kind() {
+        ProblemKind::Precondition => {
+            problem.with_detail("A file of this name is there, and `overwrite=false` leaves it as it is.")
+        }
+        _ => problem,
     }
 }
 
@@ -201,7 +213,8 @@ mod tests {
         let mut order = Order::default();
         let [first, second] = [(); 2].map(|()| order.begin(&path, false));
         let work = Work::Refused(twin());
-        let member = ReadyMember { line_path: "/a".into(), work, turn: Some(second), at_once: at_once.clone(), _path: None };
+        let member =
+            ReadyMember { line_path: "/a".into(), work, turn: Some(second), at_once: at_once.clone(), _path: None };
         let mut stored = Box::pin(member.store());
         assert!((&mut stored).now_or_never().is_none());
         assert_eq!(at_once.available_permits(), 1);

@@ -80,6 +80,7 @@ async fn each_member_is_stored_or_refused_as_an_upload_would_be() {
     );
     let (lines, _) = answered(&answer.await);
     assert_eq!(of(&lines, "/d/old")["type"], "/problems/precondition-failed");
+    assert!(of(&lines, "/d/old")["detail"].as_str().unwrap().contains("`overwrite=false` leaves it"));
     assert_eq!((&of(&lines, "/d/folder")["status"], &of(&lines, "/d/newer")["status"]), (&200.into(), &201.into()));
     assert_eq!(app.get("/v1/fs/d/old").await.text(), "1");
     // Too large for a file, also for a large one: the tar as a whole may be larger.
@@ -130,8 +131,10 @@ async fn a_request_that_makes_no_sense_is_refused_before_its_body() {
     let answer = app.put("/v1/fs/d/h.tar?unpack=tar", "x").await.problem(400, "malformed");
     assert!(answer.text().contains("curl -T - '.../v1/fs/directory/?unpack=tar' < file.tar"), "{}", answer.text());
     for body in [Vec::new(), b"hello".to_vec(), bytes(512), bytes(10_000), vec![0; 511], b"\x1f\x8b\x08".repeat(400)] {
-        let name = if body.is_empty() { "body-cut" } else { "malformed" };
-        app.put("/v1/fs/d/?unpack=tar", body).await.problem(400, name);
+        let (name, said) =
+            if body.is_empty() { ("body-cut", "no tar was sent") } else { ("malformed", "is not a tar") };
+        let answer = app.put("/v1/fs/d/?unpack=tar", body).await.problem(400, name);
+        assert!(answer.text().contains(said), "{}", answer.text());
     }
     app.put("/v1/fs/d/?unpack=tar", broken(vec![0; 100])).await.problem(400, "body-cut");
     assert_eq!(app.names("/v1/fs/").await, ["f"]);
