@@ -164,7 +164,7 @@ impl Drive {
     fn build(tables: Tables, dir_paths: DirPathCache, parts: Parts) -> Self {
         let Parts { content, memory, active, gc, index_changes, file_moves, removals, .. } = parts.clone();
         let Parts { folder_keys, under_way, folder_copies, metrics, settings, .. } = parts.clone();
-        let live_dirs = LiveDirs::new(dir_paths.moves.clone(), removals, settings.paths_bytes() / 32);
+        let live_dirs = LiveDirs::new(dir_paths.moves.clone(), removals, settings.live_dirs_bytes());
         let namespace = Namespace {
             tables: tables.clone(),
             dir_paths: Arc::new(dir_paths),

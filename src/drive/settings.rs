@@ -14,6 +14,9 @@ pub const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// About how many bytes a cached path takes.
 pub(super) const USUAL_PATH_BYTES: usize = 512;
 
+/// The most bytes for directories that were found live.
+const LIVE_DIRS_BYTES: usize = 800 << 10;
+
 /// The settings of a drive. The default is what a server uses; tests change them.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -99,6 +102,11 @@ impl Settings {
     /// Bytes of the path cache: `path_cache`, or less if `paths_cached` usual paths take less.
     pub(super) fn paths_bytes(&self) -> usize {
         self.path_cache.min(self.limits.paths_cached.saturating_mul(USUAL_PATH_BYTES))
+    }
+
+    /// Bytes for directories that were found live. An empty drive takes a half of that: the slots.
+    pub(super) fn live_dirs_bytes(&self) -> usize {
+        (self.paths_bytes() / 32).min(LIVE_DIRS_BYTES)
     }
 }
 
