@@ -32,7 +32,7 @@ impl TimeArg {
 
     fn of_day(day: Date) -> Result<Self, String> {
         let time = Timestamp::parse(&format!("{day}T00:00:00Z"));
-        time.map(Self).map_err(|_| format!("{} is no year here: they go from 1901 to 9999", day.year()))
+        time.map(Self).map_err(|_| format!("{:04} is no year here: they go from 1901 to 9999", day.year()))
     }
 }
 
@@ -41,8 +41,9 @@ impl PeriodArg {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (start, length) = parse_date(text)?
             .ok_or("give a year, a month or a day in UTC, as 2026, 2026-01 or 2026-01-02; or use --from and --to")?;
+        let from = TimeArg::of_day(start)?;
         let to = start.checked_add(length).ok().map(TimeArg::of_day).transpose()?;
-        Ok(Self { from: TimeArg::of_day(start)?, to })
+        Ok(Self { from, to })
     }
 }
 
@@ -108,7 +109,7 @@ mod tests {
             ("2025-02-29", "no such day"),
             ("2026-01-00", "no such day"),
             ("1900", "1901"),
-            ("0000-12", "1901"),
+            ("0000-12", "0000 is no year here: they go from 1901"),
         ] {
             for error in [PeriodArg::parse(text).unwrap_err(), TimeArg::parse(text).unwrap_err()] {
                 assert!(error.contains(why) && !error.contains("RFC"), "{text}: {error}");

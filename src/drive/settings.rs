@@ -28,7 +28,8 @@ pub struct Settings {
     pub rows_per_step: usize,
     /// Cells that a query reads at most. At this limit its page ends early, with a cursor.
     pub cells_per_query: usize,
-    /// The pauses between attempts at clean-up that failed.
+    /// The pauses between attempts at clean-up that failed. The longest one is how often the store looks for space on a
+    /// full disk.
     pub retry: Backoff,
     /// Bytes of memory for the buffers of requests.
     pub memory: usize,
@@ -89,7 +90,7 @@ impl Default for Settings {
             lock_wait: Duration::from_secs(2),
             rows_per_step: 64,
             cells_per_query: 150_000,
-            retry: Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
+            retry: Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) },
             memory: 256 << 20,
             path_cache: 32 << 20,
             folder_keys: 32 << 20,

@@ -32,7 +32,10 @@ async fn clear_lock(recovery: &Recovery, path: &DrivePath, lock: &Bytes, attempt
     match record(&recovery.namespace, state.op()).await? {
         Some((Phase::Prepared, _)) if recovery.active.contains(state.op()) => attempts.wait_for(state.op()).await,
         Some((Phase::Prepared, _)) => abort(recovery, state.op()).await.map(|_| ()),
-        Some((Phase::Committed, what)) => finish_row(recovery, state, &what, path, attempts).await,
+        Some((Phase::Committed, what)) => {
+            recovery.end_undecided(state.op());
+            finish_row(recovery, state, &what, path, attempts).await
+        }
         Some((Phase::Aborted, _)) | None => clear(recovery, path, state).await,
     }
 }
