@@ -105,7 +105,7 @@ impl Settings {
         self.path_cache.min(self.limits.paths_cached.saturating_mul(USUAL_PATH_BYTES))
     }
 
-    /// Bytes for directories that were found live. An empty drive takes a half of that: the slots.
+    /// Bytes for directories that were found live.
     pub(super) fn live_dirs_bytes(&self) -> usize {
         (self.paths_bytes() / 32).min(LIVE_DIRS_BYTES)
     }

@@ -18,7 +18,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use buffer::LogBuffer;
 use json::{JsonFormat, SpanFields};
@@ -42,18 +44,31 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts the log; `RUST_LOG` filters it. `level`: the filter if that is not set.
+/// The variable that says which events are logged: levels, and targets with levels, as in `warn` or
+/// `info,hyper=debug`.
+const FILTER: &str = "RUST_LOG";
+
+/// Starts the log; `RUST_LOG` filters it. `level`: what is logged if that is not set.
 pub fn start(format: LogFormat, level: LevelFilter) -> io::Result<()> {
     std::thread::Builder::new().name("log".into()).spawn(|| LOG.write_to(io::stderr()))?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level.to_string()));
-    let log = tracing_subscriber::fmt().with_writer(&LOG).with_env_filter(filter);
+    let chosen = std::env::var_os(FILTER).map(|text| text.to_string_lossy().parse::<Targets>());
+    let (filter, malformed) = match chosen {
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (Targets::new().with_default(level), Some(error)),
+        None => (Targets::new().with_default(level), None),
+    };
+    let filtered = tracing_subscriber::registry().with(filter);
+    let log = tracing_subscriber::fmt::layer().with_writer(&LOG);
     let is_terminal = io::stderr().is_terminal();
     if format == LogFormat::Text || (format == LogFormat::Auto && is_terminal) {
         LOG.report_gaps_as_text();
         let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        log.with_ansi(colours).fmt_fields(text::fields()).event_format(TextFormat::new()).init();
+        filtered.with(log.with_ansi(colours).fmt_fields(text::fields()).event_format(TextFormat::new())).init();
     } else {
-        log.fmt_fields(SpanFields).event_format(JsonFormat::new()).init();
+        filtered.with(log.fmt_fields(SpanFields).event_format(JsonFormat::new())).init();
+    }
+    if let Some(error) = malformed {
+        tracing::warn!(%error, "{FILTER} is ignored: write a level, or targets with levels, as in info,hyper=debug");
     }
     // The hook of the standard library writes to standard error, and would wait for its reader.
     std::panic::set_hook(Box::new(|panic| {

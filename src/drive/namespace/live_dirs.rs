@@ -16,7 +16,7 @@
 //! known.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::dir_paths::MoveEpoch;
 use crate::auth::DirChain;
@@ -31,6 +31,8 @@ const LONGEST_CHAIN: usize = 2_048;
 const USUAL_CHAIN: usize = 512;
 /// About how many bytes of memory a directory of a chain takes beside its path.
 const CHAIN_DIR: usize = 48;
+/// Slots that are made at a time.
+const GROUP: usize = 32;
 
 /// Directories that were found live.
 pub struct LiveDirs {
@@ -44,8 +46,14 @@ pub struct LiveDirs {
 }
 
 /// What was found at paths. Each path has one slot, by its hash, and replaces what is there: so no choice of paths
-/// makes it slow or large.
-struct Slots<T>(Vec<Mutex<Option<Found<T>>>>);
+/// makes it slow or large. A server that is asked for few directories makes few groups.
+struct Slots<T> {
+    slots: usize,
+    groups: Vec<OnceLock<Group<T>>>,
+}
+
+/// [`GROUP`] slots; fewer if there are fewer in all.
+type Group<T> = Box<[Mutex<Option<Found<T>>>]>;
 
 struct Found<T> {
     path: Box<str>,
@@ -114,27 +122,35 @@ impl LiveDirs {
 
 impl<T> Slots<T> {
     fn new(slots: usize) -> Self {
-        Self((0..slots.max(1)).map(|_| Mutex::default()).collect())
+        let slots = slots.max(1);
+        Self { slots, groups: (0..slots.div_ceil(GROUP)).map(|_| OnceLock::new()).collect() }
     }
 
     fn find<R>(&self, path: &DrivePath, get: impl FnOnce(&Found<T>) -> R) -> Option<R> {
-        let slot = self.slot(path)?;
+        let (group, at) = self.place(path)?;
+        let slot = lock(group.get()?.get(at)?);
         slot.as_ref().filter(|found| *found.path == *path.as_str()).map(get)
     }
 
     fn put(&self, path: &DrivePath, since: LiveEpoch, what: T) {
-        if let Some(mut slot) = self.slot(path) {
-            *slot = Some(Found { path: path.as_str().into(), since, what });
+        let Some((group, at)) = self.place(path) else { return };
+        let group = group.get_or_init(|| (0..self.slots.min(GROUP)).map(|_| Mutex::default()).collect());
+        if let Some(slot) = group.get(at) {
+            *lock(slot) = Some(Found { path: path.as_str().into(), since, what });
         }
     }
 
-    fn slot(&self, path: &DrivePath) -> Option<MutexGuard<'_, Option<Found<T>>>> {
+    /// The group of the slot of a path, and its place there.
+    fn place(&self, path: &DrivePath) -> Option<(&OnceLock<Group<T>>, usize)> {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
-        let at = hasher.finish() % self.0.len() as u64;
-        let slot = self.0.get(usize::try_from(at).ok()?)?;
-        Some(slot.lock().unwrap_or_else(PoisonError::into_inner))
+        let at = usize::try_from(hasher.finish() % self.slots as u64).ok()?;
+        Some((self.groups.get(at / GROUP)?, at % GROUP))
     }
+}
+
+fn lock<T>(slot: &Mutex<Option<Found<T>>>) -> MutexGuard<'_, Option<Found<T>>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! [framing](super::framing), and notifies the [limit](super::connection_limit) when a whole response is flushed.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -46,9 +47,9 @@ impl<S: AsyncRead + Unpin> FramedStream<S> {
     /// Reads a head, or the rest of a body after its response. The HTTP library's buffer grows with the size of a read
     /// and never shrinks: it must not grow for bytes that no handler reads.
     fn poll_small_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut bytes = [0; SMALL_READ];
+        let mut bytes = [const { MaybeUninit::uninit() }; SMALL_READ];
         let free = bytes.get_mut(..buf.remaining().min(SMALL_READ)).unwrap_or_default();
-        let mut small = ReadBuf::new(free);
+        let mut small = ReadBuf::uninit(free);
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut small);
         buf.put_slice(small.filled());
         read

@@ -113,6 +113,33 @@ fn a_log_to_a_file_or_pipe_is_json() {
     assert_eq!((&access["target"], &access["level"]), (&"access".into(), &"INFO".into()));
 }
 
+#[test]
+fn a_filter_chooses_levels_and_targets() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (number, (filter, has_requests, has_others, has_warning)) in [
+        ("info", true, true, false),
+        ("access=info", true, false, false),
+        ("info,access=warn", false, true, false),
+        ("no=level=at=all", true, true, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (reader, writer) = pipe().unwrap();
+        let data = scratch.path().join(number.to_string());
+        let server = start_with(&data, &[], &[("RUST_LOG", filter)], writer.into());
+        get(&server, "/healthz");
+        assert_eq!(server.terminate_in_time(), Some(0));
+        let lines: Vec<Value> =
+            BufReader::new(reader).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        let has = |test: &dyn Fn(&Value) -> bool| lines.iter().any(test);
+        assert_eq!(has(&|line| line["target"] == "access"), has_requests, "{filter}: {lines:?}");
+        assert_eq!(has(&|line| line["target"] == "rowdrive::cli::serve"), has_others, "{filter}: {lines:?}");
+        let is_warning = |line: &Value| line["level"] == "WARN" && line.to_string().contains("RUST_LOG");
+        assert_eq!(has(&is_warning), has_warning, "{filter}: {lines:?}");
+    }
+}
+
 /// Sends one request on a new connection. Fails without an answer within a generous time.
 fn get(server: &Server, path: &str) -> String {
     let mut socket = TcpStream::connect(&server.address).unwrap();
