@@ -59,11 +59,12 @@ async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Resu
     for _ in 0..TRIES {
         match op.ns().tables.commit(plan.clone()).await {
             Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
-            // Refused after an unknown outcome, perhaps because the first attempt was committed.
+            // Refused after an unknown outcome, perhaps because the first attempt was committed. While the record is
+            // prepared, the first attempt may yet be: only an abort decides then.
             Ok(refused) => match record(op.ns(), op.id).await {
                 Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
-                Ok(Some(_)) => return Ok(refused),
-                Ok(None) | Err(_) => break,
+                Ok(Some((Phase::Aborted, _))) => return Ok(refused),
+                Ok(Some((Phase::Prepared, _)) | None) | Err(_) => break,
             },
             Err(error @ StoreError::Unknown { .. }) => cause = Some(error),
             Err(error) if cause.is_none() => return Err(Stopped::Failed(error.into())),

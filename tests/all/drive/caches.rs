@@ -2,8 +2,8 @@
 //! that are not read again.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -13,7 +13,7 @@ use rowdrive::migrate;
 use rowdrive::schema::index::by_time::Clock;
 use rowdrive::schema::subtree_op;
 use rowdrive::table::Tables;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::fixture::{Fixture, SETTINGS, find_all, path, run, time_query};
 use super::model::{Op, OpError};
@@ -205,6 +205,61 @@ async fn paths_are_cached_again_after_a_move_of_unknown_outcome() {
             assert_eq!(counted().await, (seen.to_owned(), true), "{first:?}, atomic: {atomic}");
             fixture.nothing_left_over().await;
         }
+    }
+}
+
+/// The commit of a move has an unknown outcome, and comes late: a path that was read in between is not taken from memory
+/// after it. The second attempt at the commit is lost, or a file is in its way, which is deleted again.
+#[tokio::test]
+async fn a_path_read_before_a_late_move_is_not_cached() {
+    for is_refused in [false, true] {
+        let fixture = Fixture::atomic(100, &[Op::Put("/a/p/f", 5), Op::Mkdir("/x")]).await;
+        let seen = async || {
+            let query = TimeQuery { limit: 10, ..time_query(Clock::Added) };
+            let found = fixture.drive.unrestricted().files_by_time(&query).await.unwrap();
+            found.nodes.iter().map(|node| node.path().to_string()).collect::<Vec<_>>()
+        };
+        // Nobody decides the operation until its commit has come.
+        let (reached, decides) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+        let (here, gate, store) = (reached.clone(), decides.clone(), Arc::downgrade(&fixture.store));
+        let (commits, rival) = (AtomicUsize::new(0), Mutex::new(is_refused.then(|| fixture.watcher.clone())));
+        fixture.store.before(move |step| {
+            let has_record = step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
+            let is_commit = has_record && step.rows.len() > 1;
+            let commit = if is_commit { commits.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+            let rival = if commit == 2 { rival.lock().unwrap().take() } else { None };
+            if let Some(store) = store.upgrade().filter(|_| is_commit && rival.is_none()) {
+                store.at(step.number, if commit == 1 { Fault::Delay } else { Fault::Lose });
+            }
+            let decides = has_record && !is_commit && commits.load(Ordering::Relaxed) > 0;
+            let gate = decides.then(|| (here.clone(), gate.clone()));
+            async move {
+                if let Some(rival) = rival {
+                    run(&rival, Op::Put("/x/p", 6)).await.unwrap();
+                }
+                if let Some((here, gate)) = gate {
+                    here.notify_one();
+                    // It is closed, without a permit.
+                    assert!(gate.acquire().await.is_err());
+                }
+            }
+        });
+        let mover = fixture.drive.clone();
+        let moving = tokio::spawn(async move { run(&mover, Op::Move("/a/p", "/x/p", false)).await });
+        reached.notified().await;
+        if is_refused {
+            run(&fixture.watcher, Op::Delete("/x/p")).await.unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(seen().await, ["/a/p/f"]);
+        }
+        assert_eq!(fixture.store.deliver().await, 1);
+        assert_eq!(seen().await, ["/x/p/f"], "refused: {is_refused}");
+        decides.close();
+        assert_eq!(moving.await.unwrap(), Err(OpError::Unknown));
+        fixture.wait_until_no_records().await;
+        assert_eq!(seen().await, ["/x/p/f"]);
+        fixture.nothing_left_over().await;
     }
 }
 
