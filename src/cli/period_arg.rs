@@ -1,5 +1,7 @@
 //! Times and periods, on the command line.
 
+use std::ops::Range;
+
 use jiff::civil::Date;
 use jiff::{Span, ToSpan};
 use rowdrive::schema::Timestamp;
@@ -51,26 +53,23 @@ impl PeriodArg {
 ///
 /// Errors: there is no such month or day.
 fn parse_date(text: &str) -> Result<Option<(Date, Span)>, String> {
-    let Some(([year, month, day], length)) = parse_numbers(text) else { return Ok(None) };
-    let date = i8::try_from(month).ok().zip(i8::try_from(day).ok()).and_then(|(m, d)| Date::new(year, m, d).ok());
+    let Some((year, month, day, length)) = parse_numbers(text) else { return Ok(None) };
     let why = if (1..=12).contains(&month) { "this month has no such day" } else { "the months are 01 to 12" };
-    date.map(|date| Some((date, length))).ok_or_else(|| why.to_owned())
+    Date::new(year, month, day).map(|date| Some((date, length))).map_err(|_| why.to_owned())
 }
 
 /// The numbers of a year, a month and a day, of which the text may have the first ones alone; and the length of what it has.
-fn parse_numbers(text: &str) -> Option<([i16; 3], Span)> {
-    let digits = |at: usize, n: usize| {
-        let part = text.get(at..at + n).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?;
-        part.parse::<i16>().ok()
-    };
+fn parse_numbers(text: &str) -> Option<(i16, i8, i8, Span)> {
+    let digits = |range: Range<usize>| text.get(range).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let two_digits = |at| digits(at..at + 2)?.parse::<i8>().ok();
     let dashes_at = |positions: &[usize]| positions.iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
-    let (month, day, length) = match text.len() {
-        4 => (1, 1, 1.year()),
-        7 if dashes_at(&[4]) => (digits(5, 2)?, 1, 1.month()),
-        10 if dashes_at(&[4, 7]) => (digits(5, 2)?, digits(8, 2)?, 1.day()),
-        _ => return None,
-    };
-    Some(([digits(0, 4)?, month, day], length))
+    let year = digits(0..4)?.parse().ok()?;
+    match text.len() {
+        4 => Some((year, 1, 1, 1.year())),
+        7 if dashes_at(&[4]) => Some((year, two_digits(5)?, 1, 1.month())),
+        10 if dashes_at(&[4, 7]) => Some((year, two_digits(5)?, two_digits(8)?, 1.day())),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
