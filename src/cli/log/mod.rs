@@ -7,6 +7,7 @@
 //! In both formats each event is one line: no text of a client can look like another line.
 
 mod buffer;
+mod filter;
 mod json;
 mod text;
 
@@ -18,7 +19,6 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -44,18 +44,16 @@ pub enum LogFormat {
     Json,
 }
 
-/// The variable that says which events are logged: levels, and targets with levels, as in `warn` or
-/// `info,hyper=debug`.
+/// The variable that says which events are logged, as in `warn` or `info,access=warn`.
 const FILTER: &str = "RUST_LOG";
 
 /// Starts the log; `RUST_LOG` filters it. `level`: what is logged if that is not set.
 pub fn start(format: LogFormat, level: LevelFilter) -> io::Result<()> {
     std::thread::Builder::new().name("log".into()).spawn(|| LOG.write_to(io::stderr()))?;
-    let chosen = std::env::var_os(FILTER).map(|text| text.to_string_lossy().parse::<Targets>());
-    let (filter, malformed) = match chosen {
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => (Targets::new().with_default(level), Some(error)),
-        None => (Targets::new().with_default(level), None),
+    let (filter, is_malformed) = match std::env::var_os(FILTER).map(|text| filter::parse(&text, level)) {
+        Some(None) => (filter::all(level), true),
+        Some(Some(chosen)) => (chosen, false),
+        None => (filter::all(level), false),
     };
     let filtered = tracing_subscriber::registry().with(filter);
     let log = tracing_subscriber::fmt::layer().with_writer(&LOG);
@@ -67,8 +65,10 @@ pub fn start(format: LogFormat, level: LevelFilter) -> io::Result<()> {
     } else {
         filtered.with(log.fmt_fields(SpanFields).event_format(JsonFormat::new())).init();
     }
-    if let Some(error) = malformed {
-        tracing::warn!(%error, "{FILTER} is ignored: write a level, or targets with levels, as in info,hyper=debug");
+    if is_malformed {
+        tracing::warn!(
+            "{FILTER} is ignored: write a level, and targets with their levels, as in warn or info,access=warn"
+        );
     }
     // The hook of the standard library writes to standard error, and would wait for its reader.
     std::panic::set_hook(Box::new(|panic| {
