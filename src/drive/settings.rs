@@ -105,7 +105,7 @@ impl Settings {
         self.path_cache.min(self.limits.paths_cached.saturating_mul(USUAL_PATH_BYTES))
     }
 
-    /// Bytes for directories that were found live.
+    /// Bytes for directories that were found live; chains of directories get as many.
     pub(super) fn live_dirs_bytes(&self) -> usize {
         (self.paths_bytes() / 32).min(LIVE_DIRS_BYTES)
     }

@@ -23,7 +23,7 @@ pub enum Stopped {
     Unknown(DriveError),
 }
 
-/// Commits the operation. Not the retry loop of `commit`: each plan is sent until its outcome is known. If the record
+/// Commits the operation. Not the retry loop of `commit`: a plan of unknown outcome is sent again. If the record
 /// refuses the plan, another writer has aborted the operation.
 ///
 /// The commit counts as a directory move: `begin` before it and `end` after it, so that no query believes a path that it
@@ -52,15 +52,16 @@ pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result:
     Err(Stopped::Failed(DriveError::Contended))
 }
 
-/// Sends the plan until its outcome is known. The plan changes the record from prepared to committed, so it happens once
-/// at most, and after an unknown outcome the record shows whether it happened.
+/// Sends the plan until its outcome is known, a few times at most. The plan changes the record from prepared to committed,
+/// so it happens once at most. A plan that is refused after an unknown outcome is decided by the record, unless that is
+/// still prepared.
 async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Result<Outcome, Stopped> {
     let mut cause = None;
     for _ in 0..TRIES {
         match op.ns().tables.commit(plan.clone()).await {
             Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
             // Refused after an unknown outcome, perhaps because the first attempt was committed. While the record is
-            // prepared, the first attempt may yet be: only an abort decides then.
+            // prepared, the first attempt may yet be, until recovery aborts the operation.
             Ok(refused) => match record(op.ns(), op.id).await {
                 Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
                 Ok(Some((Phase::Aborted, _))) => return Ok(refused),

@@ -208,8 +208,9 @@ async fn paths_are_cached_again_after_a_move_of_unknown_outcome() {
     }
 }
 
-/// The commit of a move has an unknown outcome, and comes late: a path that was read in between is not taken from memory
-/// after it. The second attempt at the commit is lost, or a file is in its way, which is deleted again.
+/// The commit of a move has an unknown outcome, and comes late: a path that was read before it came is not taken from
+/// memory after it. All further attempts at the commit are lost, or the second one is refused, since a file is in its
+/// way, which is deleted again.
 #[tokio::test]
 async fn a_path_read_before_a_late_move_is_not_cached() {
     for is_refused in [false, true] {
