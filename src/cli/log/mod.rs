@@ -50,12 +50,9 @@ const FILTER: &str = "RUST_LOG";
 /// Starts the log; `RUST_LOG` filters it. `level`: what is logged if that is not set.
 pub fn start(format: LogFormat, level: LevelFilter) -> io::Result<()> {
     std::thread::Builder::new().name("log".into()).spawn(|| LOG.write_to(io::stderr()))?;
-    let (filter, is_malformed) = match std::env::var_os(FILTER).map(|text| filter::parse(&text, level)) {
-        Some(None) => (filter::all(level), true),
-        Some(Some(chosen)) => (chosen, false),
-        None => (filter::all(level), false),
-    };
-    let filtered = tracing_subscriber::registry().with(filter);
+    let chosen = filter::parse(&std::env::var_os(FILTER).unwrap_or_default(), level);
+    let is_malformed = chosen.is_none();
+    let filtered = tracing_subscriber::registry().with(chosen.unwrap_or_else(|| filter::all(level)));
     let log = tracing_subscriber::fmt::layer().with_writer(&LOG);
     let is_terminal = io::stderr().is_terminal();
     if format == LogFormat::Text || (format == LogFormat::Auto && is_terminal) {

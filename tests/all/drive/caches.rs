@@ -17,7 +17,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::fixture::{Fixture, SETTINGS, find_all, path, run, time_query};
 use super::model::{Op, OpError};
-use crate::stepwise::{Fault, Stepwise};
+use crate::stepwise::{Fault, Step, Stepwise};
 
 fn pieces(threshold: usize) -> Settings {
     let limits = Thresholds { paths_cached: 1_000, ..Thresholds::all(threshold) };
@@ -32,6 +32,16 @@ async fn found(drive: &Drive, under: &str) -> Option<BTreeSet<String>> {
 
 fn paths(all: &[&str]) -> Option<BTreeSet<String>> {
     Some(all.iter().map(|path| (*path).to_owned()).collect())
+}
+
+/// Whether a step has the record of a subtree operation.
+fn has_record(step: &Step) -> bool {
+    step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE)
+}
+
+/// Whether it is the commit of one, which has rows beside the record.
+fn is_commit(step: &Step) -> bool {
+    step.rows.len() > 1 && has_record(step)
 }
 
 #[tokio::test]
@@ -154,7 +164,7 @@ async fn a_path_read_during_an_unfinished_move_is_not_cached() {
     let (reached, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (here, resume) = (reached.clone(), go_on.clone());
     fixture.store.before(move |step| {
-        let instant = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
+        let instant = is_commit(&step);
         let (here, resume) = (here.clone(), resume.clone());
         async move {
             if instant {
@@ -191,8 +201,9 @@ async fn paths_are_cached_again_after_a_move_of_unknown_outcome() {
             };
             let (store, faults) = (Arc::downgrade(&fixture.store), AtomicUsize::new(0));
             fixture.store.before(move |step| {
-                let is_commit = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
-                if is_commit && let Some(store) = store.upgrade() {
+                if is_commit(&step)
+                    && let Some(store) = store.upgrade()
+                {
                     let is_first = faults.fetch_add(1, Ordering::Relaxed) == 0;
                     store.at(step.number, if is_first { first } else { Fault::Lose });
                 }
@@ -225,14 +236,12 @@ async fn a_path_read_before_a_late_move_is_not_cached() {
         let (here, gate, store) = (reached.clone(), decides.clone(), Arc::downgrade(&fixture.store));
         let (commits, rival) = (AtomicUsize::new(0), Mutex::new(is_refused.then(|| fixture.watcher.clone())));
         fixture.store.before(move |step| {
-            let has_record = step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
-            let is_commit = has_record && step.rows.len() > 1;
-            let commit = if is_commit { commits.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+            let commit = if is_commit(&step) { commits.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
             let rival = if commit == 2 { rival.lock().unwrap().take() } else { None };
-            if let Some(store) = store.upgrade().filter(|_| is_commit && rival.is_none()) {
+            if let Some(store) = store.upgrade().filter(|_| commit > 0 && rival.is_none()) {
                 store.at(step.number, if commit == 1 { Fault::Delay } else { Fault::Lose });
             }
-            let decides = has_record && !is_commit && commits.load(Ordering::Relaxed) > 0;
+            let decides = has_record(&step) && commit == 0 && commits.load(Ordering::Relaxed) > 0;
             let gate = decides.then(|| (here.clone(), gate.clone()));
             async move {
                 if let Some(rival) = rival {
@@ -319,7 +328,7 @@ async fn a_listing_that_reads_a_half_written_row_is_repeated() {
         let (instant, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (come, clean_up) = (instant.clone(), finish.clone());
         fixture.store.after(move |step| {
-            let is_it = step.rows.len() > 1 && step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE);
+            let is_it = is_commit(&step);
             let (come, clean_up) = (come.clone(), clean_up.clone());
             async move {
                 if is_it {
