@@ -53,7 +53,7 @@ impl Files {
                 "rowdrive: the period is empty: --to has to be later than --from, and a year, a month or a day means its \
                  start. --in takes a whole one",
             );
-            return Ok(CommandOutcome::WithFailures);
+            return Ok(CommandOutcome::WrongUsage);
         }
         let query = self.query(bounds);
         let query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -119,6 +119,8 @@ enum CommandOutcome {
     Done,
     /// Each failure has been printed.
     WithFailures,
+    /// The arguments do not fit together; why has been printed.
+    WrongUsage,
 }
 
 const WITH_FAILURES: u8 = 1;
@@ -156,6 +158,7 @@ fn exit_code(outcome: Result<CommandOutcome, Box<dyn Error>>) -> ExitCode {
     let (code, error) = match outcome {
         Ok(CommandOutcome::Done) => (ExitCode::SUCCESS, None),
         Ok(CommandOutcome::WithFailures) => (ExitCode::from(WITH_FAILURES), None),
+        Ok(CommandOutcome::WrongUsage) => (ExitCode::from(WRONG_USAGE), None),
         Err(error) => (ExitCode::from(COULD_NOT_RUN), Some(format!("rowdrive: {error}"))),
     };
     log::end(error);

@@ -82,7 +82,7 @@ use namespace::dir_paths::DirPathCache;
 use namespace::live_dirs::LiveDirs;
 use query::source::QuerySource;
 use recovery::Recovery;
-use recovery::active::RecordPasses;
+use recovery::active::RecordScans;
 use rooms::{Parts, Rooms};
 
 use crate::auth::Requester;
@@ -178,7 +178,7 @@ impl Drive {
             background: Background::default(),
             metrics: metrics.clone(),
             backoff: settings.retry,
-            passes: RecordPasses::default(),
+            record_scans: RecordScans::default(),
         };
         let queries = QuerySource {
             namespace: namespace.clone(),

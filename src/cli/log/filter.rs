@@ -9,7 +9,8 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// Parses levels and targets with levels, with commas between them. Blanks around them, and empty parts, have no meaning.
-/// `level`: that of all, if the text is empty. If it names targets alone, all others are off. None if it is malformed.
+/// If the text is empty, all targets have this `level`. If it names only targets, all others are off. None if it is
+/// malformed.
 pub fn parse(text: &OsStr, level: LevelFilter) -> Option<Targets> {
     let mut parts = text.to_str()?.split(',').map(str::trim).filter(|part| !part.is_empty()).peekable();
     if parts.peek().is_none() {
@@ -30,13 +31,15 @@ pub fn all(level: LevelFilter) -> Targets {
 }
 
 fn level_of(text: &str) -> Option<LevelFilter> {
-    // Without text it would be that of errors.
+    // An empty text would be parsed as `error`.
     if text.is_empty() { None } else { text.parse().ok() }
 }
 
 /// Whether it may be the path of a module, or a name of its own as `access`.
 fn is_target(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b':'))
+    !text.is_empty()
+        && level_of(text).is_none()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b':'))
 }
 
 #[cfg(test)]
@@ -86,6 +89,7 @@ mod tests {
             "access=",
             "info,access=",
             "access=loud",
+            "INFO=warn",
             "a=b=c",
             "[request]=debug",
             "info,[request]=debug",

@@ -133,17 +133,23 @@ impl Committer {
             content.keep();
         }
         let change_of_keys = FileChange::of(&plan);
-        let removes = removes_directory(&plan);
+        let moves = match &change {
+            Some(change) => change.moved.then_some(&self.file_moves),
+            None => removes_directory(&plan).then_some(&self.namespace.live_dirs.removals),
+        };
         let commit = self.folder_keys.counted(change_of_keys, self.namespace.tables.commit(plan));
-        let outcome = match change {
-            Some(change) if change.moved => self.file_moves.counted(self.index_changes.counted(change, commit)).await,
-            Some(change) => self.index_changes.counted(change, commit).await,
+        let outcome = match (change, moves) {
+            (Some(change), Some(moves)) => moves.counted(self.index_changes.counted(change, commit)).await,
+            (Some(change), None) => self.index_changes.counted(change, commit).await,
             // IMPORTANT: a reader takes the epoch, finds the directory live, and asks later whether the epoch is unchanged.
             // The count begins before the plan is sent: whoever asks after the removal finds it changed. It ends after
             // the outcome: whoever takes the new epoch reads after the removal. The reads of the decision change nothing.
-            None if removes => self.namespace.live_dirs.removals.counted_if_committed(commit).await,
-            None => commit.await,
+            (None, Some(moves)) => moves.counted_if_committed(commit).await,
+            (None, None) => commit.await,
         };
+        if let (Some(moves), Err(StoreError::Unknown { full: true, .. })) = (moves, &outcome) {
+            self.recovery.end_once_ready(moves.clone());
+        }
         // For certain the plan does not link the content: unless a later attempt links it, it is removed.
         if let Some(content) = content
             && !matches!(outcome, Ok(Outcome::Committed) | Err(StoreError::Unknown { .. }))

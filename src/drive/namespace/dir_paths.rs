@@ -29,8 +29,8 @@ use crate::table::{Outcome, RowQuery, StoreError, Tables};
 /// moved away and back has other links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirPath {
-    /// From the directory up: each directory, and the move that put it where it is, or nil. Together they are one link,
-    /// since no move and no directory has two places. Parents and names are in `path`.
+    /// From the directory up: each directory, and the move that put it where it is, or nil. The pair identifies the link,
+    /// since one move puts a directory in exactly one place. Parents and names are in `path`.
     links: Box<[(DirId, Uuid)]>,
     /// None if the links do not reach the root: the directory was removed, or moved while they were read.
     pub path: Option<DrivePath>,
@@ -74,6 +74,8 @@ impl DirPath {
 pub struct MoveEpoch {
     begun: AtomicU64,
     ended: AtomicU64,
+    /// Of those that have begun and not ended: how many have met a full disk, and wait until the store is ready.
+    waiting: AtomicU64,
 }
 
 impl MoveEpoch {
@@ -82,13 +84,13 @@ impl MoveEpoch {
         self.begun.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Call it after the commit, once the outcome is known.
+    /// Call it after the commit, once it has happened or never will.
     pub fn end(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Commits the plan of a move between [`begin`](Self::begin) and [`end`](Self::end). A move of unknown outcome may
-    /// yet happen, so it never ends: no read counts as unchanged any more.
+    /// yet happen, so it does not end here. Until somebody ends it, no read counts as unchanged.
     pub async fn counted(&self, commit: impl Future<Output = StoreResult<Outcome>>) -> StoreResult<Outcome> {
         self.begin();
         let outcome = commit.await;
@@ -99,7 +101,7 @@ impl MoveEpoch {
     }
 
     /// As [`counted`](Self::counted), but a plan that was refused changes no epoch: reads are as valid as if it had
-    /// never begun. More moves have begun than ended while one is running that may happen, and only then.
+    /// never begun.
     pub async fn counted_if_committed(
         &self,
         commit: impl Future<Output = StoreResult<Outcome>>,
@@ -114,6 +116,22 @@ impl MoveEpoch {
             Ok(Outcome::Committed) | Err(_) => self.end(),
         }
         outcome
+    }
+
+    /// Counts a move that waits until the store is ready. Returns whether no other one waits.
+    pub fn wait(&self) -> bool {
+        self.waiting.fetch_add(1, Ordering::SeqCst) == 0
+    }
+
+    /// How many moves wait until the store is ready. Read it before the store is asked.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Ends so many of those that wait. Returns whether none is left.
+    pub fn end_waiting(&self, moves: u64) -> bool {
+        self.ended.fetch_add(moves, Ordering::SeqCst);
+        self.waiting.fetch_sub(moves, Ordering::SeqCst) == moves
     }
 
     /// The present epoch. Read it before the rows that must not change.
@@ -330,6 +348,24 @@ mod tests {
             let is_usual = |ids: &usize| (usual / 2..usual * 2).contains(ids);
             assert!(buckets.iter().all(is_usual), "from bit {low}: {buckets:?}");
         }
+    }
+
+    #[test]
+    fn a_move_that_waits_since_the_store_was_asked_does_not_end() {
+        let moves = MoveEpoch::default();
+        let before = moves.now();
+        let begin = || {
+            moves.begin();
+            moves.wait()
+        };
+        assert_eq!([begin(), begin()], [true, false]);
+        let waiting = moves.waiting();
+        assert!(!begin());
+        assert!(!moves.end_waiting(waiting));
+        assert!(!moves.unchanged_since(moves.now()), "one waits");
+        assert!(moves.end_waiting(moves.waiting()));
+        assert!(moves.unchanged_since(moves.now()) && !moves.unchanged_since(before));
+        assert!(begin(), "none waits any more");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //!
 //! The steps of a reader: it takes the epoch of the directory ([`LiveDirs::since`]), reads the children, and asks
 //! whether the epoch has changed since ([`LiveDirs::unchanged_since`]). If not, no directory was removed, and no
-//! subtree operation was committed, between the read that found the directory live and this question. Nothing else ends
-//! the life of a directory, and a path gets another directory only after that. So the directory was live when its
-//! children were read.
+//! subtree operation was committed, between the read that found the directory live and this question. Only a removal or a
+//! subtree operation ends the life of a directory at its path, and the path can get another directory only afterwards. So
+//! the directory was live when its children were read.
 //!
 //! The epochs are of this process: as the cache of paths, this is for a store whose directories no other process
 //! changes.
@@ -45,8 +45,8 @@ pub struct LiveDirs {
     pub removals: Arc<MoveEpoch>,
 }
 
-/// What was found at paths. Each path has one slot, by its hash, and replaces what is there: so no choice of paths
-/// makes it slow or large. An idle server has no groups.
+/// What was found at paths. The hash of a path selects one slot, and a new path replaces the old one there: so no choice
+/// of paths makes the table slow or large. Slots are made in groups, each when it is first used.
 struct Slots<T> {
     slots: usize,
     groups: Vec<OnceLock<Group<T>>>,

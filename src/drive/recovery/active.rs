@@ -1,11 +1,11 @@
-//! What this process is working on: its own subtree operations, and passes over records that have no owner.
+//! What this process is working on: its own subtree operations, and scans of the records that have no owner.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::schema::OpId;
 
-/// The operations that run in this process, and those whose commit has an unknown outcome.
+/// The operations that run in this process, and those whose commit is undecided.
 #[derive(Debug, Default)]
 pub struct ActiveOps(Mutex<KnownOps>);
 
@@ -35,12 +35,12 @@ impl ActiveOps {
         self.known().registered.contains(&op)
     }
 
-    /// Notes that the commit of an operation has an unknown outcome.
-    pub fn set_undecided(&self, op: OpId) {
-        self.known().undecided.insert(op);
+    /// Call it before the commit of an operation. Returns true if this call has made it undecided.
+    pub fn set_undecided(&self, op: OpId) -> bool {
+        self.known().undecided.insert(op)
     }
 
-    /// Call it once the record of an operation has decided. Returns whether the operation was undecided until now.
+    /// Call it once the outcome is known. Returns whether the operation was undecided until now.
     pub fn set_decided(&self, op: OpId) -> bool {
         self.known().undecided.remove(&op)
     }
@@ -56,22 +56,22 @@ impl Drop for OpGuard {
     }
 }
 
-/// Whether a task is passing over the records, and whether it has to pass over them once more.
+/// Whether a task scans the records, and whether it has to scan them once more.
 #[derive(Debug, Default)]
-pub struct RecordPasses(Mutex<PassState>);
+pub struct RecordScans(Mutex<ScanState>);
 
 #[derive(Debug, Default)]
-struct PassState {
+struct ScanState {
     running: bool,
     again: bool,
 }
 
-impl RecordPasses {
-    fn with<T>(&self, change: impl FnOnce(&mut PassState) -> T) -> T {
+impl RecordScans {
+    fn with<T>(&self, change: impl FnOnce(&mut ScanState) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Requests a pass. Returns whether the caller has to start the task.
+    /// Requests a scan. Returns whether the caller has to start the task.
     pub fn request(&self) -> bool {
         self.with(|state| {
             state.again = true;
@@ -79,13 +79,13 @@ impl RecordPasses {
         })
     }
 
-    /// Call it before a pass over the records: a request from now on needs another pass, since the running one may have
-    /// read the record already.
+    /// Call it before a scan of the records: a request from now on needs another scan, since the running one may have read
+    /// the record already.
     pub fn begin(&self) {
         self.with(|state| state.again = false);
     }
 
-    /// Whether the task may end: nothing was requested since its last pass began.
+    /// Whether the task may end: nothing was requested since its last scan began.
     pub fn end(&self) -> bool {
         self.with(|state| {
             state.running = state.again;

@@ -17,7 +17,7 @@ use crate::table::{Row, RowCursor, RowKey, RowQuery, RowRange};
 
 /// Starts to finish or abort, in the background, every operation that has no owner in this process.
 pub fn resume(recovery: &Arc<Recovery>) {
-    if !recovery.passes.request() {
+    if !recovery.record_scans.request() {
         return;
     }
     let task_guard = recovery.background.begin();
@@ -27,9 +27,9 @@ pub fn resume(recovery: &Arc<Recovery>) {
     tokio::spawn(async move {
         let _task_guard = task_guard;
         loop {
-            recovery.passes.begin();
+            recovery.record_scans.begin();
             let all = recover_all(&recovery).await;
-            if recovery.background.check_closing().is_err() || (all && recovery.passes.end()) {
+            if recovery.background.check_closing().is_err() || (all && recovery.record_scans.end()) {
                 return;
             }
             // Only a weak reference during the pause: failing work must not keep the drive and its store open after all
@@ -45,7 +45,7 @@ pub fn resume(recovery: &Arc<Recovery>) {
     });
 }
 
-/// One pass over the records. Returns whether none of them has to be tried again.
+/// One scan of the records. Returns whether none of them has to be tried again.
 async fn recover_all(recovery: &Recovery) -> bool {
     let listed = recovery.namespace.limits.records_listed;
     let mut records =

@@ -1,8 +1,8 @@
 //! Step 4: the one plan that makes the operation visible.
 //!
-//! It changes at most four rows: the record, the source parent, the target parent and the parent row of the directory. It
-//! guards the rights of the requester too.
-//! Everything else was locked or copied before, so their commit moves the whole subtree at one instant.
+//! It changes at most four rows: the record, the source parent, the target parent and the parent row of the directory. Its
+//! checks guard the rights of the requester too. All other rows were locked or copied before, so this one commit moves the
+//! whole subtree.
 
 use super::op::{SubtreeOp, SubtreeRoot, free_target};
 use crate::drive::error::{DriveError, Result};
@@ -26,18 +26,17 @@ pub enum Stopped {
 /// Commits the operation. Not the retry loop of `commit`: a plan of unknown outcome is sent again. If the record
 /// refuses the plan, another writer has aborted the operation.
 ///
-/// The commit counts as a directory move: `begin` before it and `end` after it, so that no query believes a path that it
-/// has read around the instant.
+/// The commit counts as a directory move: it begins in the move epoch before it and ends there after it, so that no query
+/// believes a path that it has read around the instant.
 pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result::Result<(), Stopped> {
-    let moves = &op.committer.namespace.dir_paths.moves;
+    let recovery = &op.committer.recovery;
     for _ in 0..TRIES {
         let plan = commit_plan(op, root).await.map_err(Stopped::Failed)?;
-        moves.begin();
+        recovery.begin_undecided(op.id);
         let outcome = commit_until_known(op, plan).await;
         // A plan of unknown outcome may yet happen: no path counts as unchanged until recovery has decided the operation.
-        match outcome {
-            Err(Stopped::Unknown(_)) => op.committer.recovery.active.set_undecided(op.id),
-            _ => moves.end(),
+        if !matches!(outcome, Err(Stopped::Unknown(_))) {
+            recovery.end_undecided(op.id);
         }
         match outcome? {
             Outcome::Committed => return Ok(()),
@@ -53,15 +52,16 @@ pub async fn publish(op: &mut SubtreeOp<'_>, root: &SubtreeRoot) -> std::result:
 }
 
 /// Sends the plan until its outcome is known, a few times at most. The plan changes the record from prepared to committed,
-/// so it happens once at most. A plan that is refused after an unknown outcome is decided by the record, unless that is
-/// still prepared.
+/// so it happens once at most. If the repeated plan is refused, the record says what the earlier one has done, unless the
+/// record is still prepared.
 async fn commit_until_known(op: &SubtreeOp<'_>, plan: Plan) -> std::result::Result<Outcome, Stopped> {
     let mut cause = None;
     for _ in 0..TRIES {
         match op.ns().tables.commit(plan.clone()).await {
             Ok(outcome) if cause.is_none() || outcome == Outcome::Committed => return Ok(outcome),
-            // Refused after an unknown outcome, perhaps because the first attempt was committed. While the record is
-            // prepared, the first attempt may yet be, until recovery aborts the operation.
+            // Refused after an unknown outcome, perhaps because the first attempt was committed. While the record says
+            // prepared, the first attempt may still commit, until recovery aborts the operation. A record that is missing
+            // or cannot be read decides nothing either.
             Ok(refused) => match record(op.ns(), op.id).await {
                 Ok(Some((Phase::Committed, _))) => return Ok(Outcome::Committed),
                 Ok(Some((Phase::Aborted, _))) => return Ok(refused),

@@ -76,15 +76,15 @@ impl Db {
     /// Errors: `Full` while RocksDB refuses writes after one on a full disk, even if there is space now: RocksDB
     /// checks every 5 seconds. The outcome of a write that RocksDB refuses is unknown, so do not try one.
     fn check_disk_was_full(&self) -> Result<()> {
-        if !self.disk_was_full.swap(false, Ordering::Relaxed) {
+        if !self.disk_was_full.load(Ordering::Relaxed) {
             return Ok(());
         }
         match self.ready() {
-            Err(full @ StoreError::Full(_)) => {
-                self.disk_was_full.store(true, Ordering::Relaxed);
-                Err(full)
+            Err(full @ StoreError::Full(_)) => Err(full),
+            _ => {
+                self.disk_was_full.store(false, Ordering::Relaxed);
+                Ok(())
             }
-            _ => Ok(()),
         }
     }
 }

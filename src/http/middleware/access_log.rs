@@ -80,7 +80,8 @@ pub async fn handle<F: Future<Output = Response>>(
     let callers = callers_of(&app, pattern, &request);
     let mut id_text = Uuid::encode_buffer();
     let id_text: &str = id.as_hyphenated().encode_lower(&mut id_text);
-    let span = tracing::info_span!("request", id = id_text);
+    // Of this level, so that errors have the id also when only they are logged.
+    let span = tracing::error_span!("request", id = id_text);
     // A panic must not end the connection without a response.
     let checked = async {
         let mut request = drain::drain_on_drop(request, &app.metrics.received);

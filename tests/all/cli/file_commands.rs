@@ -109,7 +109,7 @@ fn files_of_a_period() {
     assert_eq!(ask("files --in 2024 --json").err, "");
     for line in ["files --from 2026-06 --to 2026-06", "files --from 2026-07 --to 2026"] {
         let run = ask(line);
-        assert!(run.code == Some(1) && run.err.contains("--in takes a whole one"), "{run:#?}");
+        assert!(run.code == Some(2) && run.err.contains("--in takes a whole one"), "{run:#?}");
     }
 }
 

@@ -39,7 +39,7 @@ fn has_record(step: &Step) -> bool {
     step.rows.iter().any(|(table, _)| *table == subtree_op::TABLE)
 }
 
-/// Whether it is the commit of one, which has rows beside the record.
+/// Whether a step is the commit of a subtree operation: it has the record, and other rows.
 fn is_commit(step: &Step) -> bool {
     step.rows.len() > 1 && has_record(step)
 }
@@ -219,9 +219,69 @@ async fn paths_are_cached_again_after_a_move_of_unknown_outcome() {
     }
 }
 
+/// The task of a move panics before its commit. A writer that meets a lock of the move aborts it, and paths are cached
+/// again.
+#[tokio::test]
+async fn paths_are_cached_again_after_a_panic_at_the_commit_of_a_move() {
+    let fixture = Fixture::atomic(100, &[Op::Put("/a/p/f", 5), Op::Mkdir("/x")]).await;
+    fixture.store.before(|step| async move { assert!(!is_commit(&step), "a panic that the test wants") });
+    let mover = fixture.drive.clone();
+    let moving = tokio::spawn(async move { run(&mover, Op::Move("/a/p", "/x/p", false)).await });
+    assert_eq!(moving.await.unwrap(), Err(OpError::Unknown));
+    fixture.store.before(|_| async {});
+    fixture.run(Op::Put("/a/p/g", 6)).await.unwrap();
+    let reads = async || {
+        let before = fixture.store.calls();
+        let found = fixture.drive.unrestricted().files_by_time(&time_query(Clock::Added)).await.unwrap();
+        assert_eq!(found.nodes.len(), 2);
+        fixture.store.calls() - before
+    };
+    reads().await;
+    assert_eq!(reads().await, 1);
+}
+
+/// The removal of an empty folder, or the move of a file, has an unknown outcome because the disk was full. Once there is
+/// free space, reads trust again what is remembered of directories, and make the calls of before.
+#[tokio::test(start_paused = true)]
+async fn reads_are_as_before_once_a_full_disk_has_free_space() {
+    for change in [Op::Rmdir("/a/d"), Op::Move("/a/g", "/a/h", false)] {
+        let set_up = [Op::Put("/a/f", 5), Op::Put("/a/g", 6), Op::Mkdir("/a/d"), Op::Mkdir("/a/e")];
+        let fixture = Fixture::atomic(4, &set_up).await;
+        for _ in 0..40 {
+            fixture.run(Op::Put("/z", 1)).await.unwrap();
+            fixture.run(Op::Copy("/z", "/y", true)).await.unwrap();
+        }
+        let reads = async || {
+            let (before, drive) = (fixture.store.calls(), fixture.drive.unrestricted());
+            if matches!(change, Op::Rmdir(_)) {
+                // A cell of a file, then one of a directory. If the parent is not known to be live: one row.
+                drive.stat(&path("/a/e")).await.unwrap();
+            } else {
+                let below =
+                    TimeQuery { under: Some(path("/a")), creator: Some("eva".to_owned()), ..time_query(Clock::Added) };
+                assert_eq!(drive.files_by_time(&below).await.unwrap().nodes.len(), 2);
+            }
+            fixture.store.calls() - before
+        };
+        reads().await;
+        let usual = reads().await;
+        assert_eq!(reads().await, usual);
+        fixture.store.at(fixture.store.steps() + 1, Fault::Fill);
+        assert_eq!(fixture.run(change).await, Err(OpError::Unknown));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        reads().await;
+        let undecided = reads().await;
+        assert_ne!(undecided, usual, "{change:?}");
+        fixture.store.free_space();
+        fixture.idle().await;
+        reads().await;
+        assert_eq!(reads().await, usual, "{change:?}");
+    }
+}
+
 /// The commit of a move has an unknown outcome, and comes late: a path that was read before it came is not taken from
-/// memory after it. All further attempts at the commit are lost, or the second one is refused, since a file is in its
-/// way, which is deleted again.
+/// memory after it. In one case all later attempts at the commit are lost. In the other the second attempt is refused,
+/// because there is a file at the target; then the test deletes that file.
 #[tokio::test]
 async fn a_path_read_before_a_late_move_is_not_cached() {
     for is_refused in [false, true] {

@@ -13,11 +13,16 @@ use crate::server::terminate;
 
 /// A server that logs to a file, and its address.
 fn serve_with_log(scratch: &Path) -> (Child, PathBuf, String) {
+    serve_with_filter(scratch, "")
+}
+
+/// As [`serve_with_log`], with this `RUST_LOG`.
+fn serve_with_filter(scratch: &Path, filter: &str) -> (Child, PathBuf, String) {
     let log = scratch.join("log");
     let mut child = Command::new(env!("CARGO_BIN_EXE_rowdrive"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(scratch.join("data"))
-        .env_remove("RUST_LOG")
+        .env("RUST_LOG", filter)
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
@@ -68,17 +73,18 @@ fn basic(name: &str, password: &str) -> String {
 #[test]
 fn damage_is_logged_once_with_the_path_of_its_file() {
     let scratch = tempfile::tempdir().unwrap();
-    let (mut child, log, address) = serve_with_log(scratch.path());
+    // With errors alone in the log, too, its line names the request.
+    let (mut child, log, address) = serve_with_filter(scratch.path(), "error");
     assert!(put(&address, "/v1/fs/d/photo.jpg", &"x".repeat(600_000)).starts_with("HTTP/1.1 201 "));
     assert_eq!(damage_content(scratch.path()), 1);
-    assert!(get(&address, "/v1/fs/d/photo.jpg").starts_with("HTTP/1.1 5"));
+    let answer = get(&address, "/v1/fs/d/photo.jpg").to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 5"), "{answer}");
+    let id = answer.split("x-request-id: ").nth(1).unwrap().lines().next().unwrap();
     terminate(child.id());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (log, lines) = lines_of(&log);
-    let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
-    assert_eq!(errors.len(), 1, "{log}");
-    let message = errors[0].to_string();
-    assert!(message.contains("/d/photo.jpg") && message.contains("block 0 does not match"), "{message}");
+    assert_eq!((lines.len(), &lines[0]["level"]), (1, &"ERROR".into()), "{log}");
+    assert!(log.contains("/d/photo.jpg") && log.contains("block 0 does not match") && log.contains(id), "{log}");
 }
 
 #[test]
