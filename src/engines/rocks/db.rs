@@ -42,6 +42,16 @@ pub(super) struct WriteError {
     pub cause: String,
     /// Whether the disk was full, and nothing of the write reached it.
     pub full: bool,
+    /// Whether RocksDB was asked to write: else nothing was written for certain.
+    pub sent: bool,
+}
+
+impl WriteError {
+    /// The error of a plan of which nothing was written.
+    pub fn nothing_written(&self) -> StoreError {
+        let kind = if self.full { StoreError::Full } else { StoreError::Failed };
+        kind(self.cause.clone())
+    }
 }
 
 // IMPORTANT: the order of the fields is the order in which they are dropped: close the database, write the marker of
@@ -217,7 +227,7 @@ impl Db {
                 self.stop_writes(&cause);
             }
             self.disk_was_full.fetch_or(full, Ordering::Relaxed);
-            WriteError { cause, full }
+            WriteError { cause, full, sent: true }
         })
     }
 

@@ -49,7 +49,7 @@ impl GroupWriter {
         let gather = AssertUnwindSafe(|| self.gather(first, next, &mut replies, &mut stats));
         let written = catch_unwind(gather).unwrap_or_else(|_panic| {
             self.db.stop_writes(PANICKED);
-            Err(WriteError { cause: PANICKED.to_owned(), full: false })
+            Err(WriteError { cause: PANICKED.to_owned(), full: false, sent: true })
         });
         // Count before the answers, so that the counters include a plan once its caller has the answer.
         self.counters.add(&stats, start.elapsed());
@@ -142,7 +142,10 @@ impl GroupReplies {
         for request in self.accepted {
             let outcome = match &written {
                 Ok(()) => Ok(Outcome::Committed),
-                Err(WriteError { cause, full }) => Err(StoreError::Unknown { cause: cause.clone(), full: *full }),
+                Err(WriteError { cause, full, sent: true }) => {
+                    Err(StoreError::Unknown { cause: cause.clone(), full: *full })
+                }
+                Err(unsent) => Err(unsent.nothing_written()),
             };
             answer(request.answer, CommitReply::Done(outcome));
         }
@@ -150,8 +153,7 @@ impl GroupReplies {
             let outcome = match &written {
                 Ok(()) => declined,
                 // Nothing of the plan was written. But the plan that is the reason for that may not be committed.
-                Err(WriteError { cause, full: true }) => Err(StoreError::Full(cause.clone())),
-                Err(WriteError { cause, full: false }) => Err(StoreError::Failed(cause.clone())),
+                Err(error) => Err(error.nothing_written()),
             };
             answer(request.answer, CommitReply::Done(outcome));
         }
@@ -189,10 +191,13 @@ mod tests {
     #[test]
     fn after_a_failed_write_accepted_plans_are_unknown_and_declined_plans_unwritten() {
         use StoreError::{BadCounter, Failed, Full, Unknown};
-        let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full }));
+        let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full, sent: true }));
+        let unsent = |full| outcomes(Err(WriteError { cause: "why".into(), full, sent: false }));
         let written = outcomes(Ok(()));
         assert!(matches!(written, [Ok(Outcome::Committed), Ok(Outcome::Refused(_)), Err(BadCounter(_))]));
         assert!(matches!(failed(false), [Err(Unknown { full: false, .. }), Err(Failed(_)), Err(Failed(_))]));
         assert!(matches!(failed(true), [Err(Unknown { full: true, .. }), Err(Full(_)), Err(Full(_))]));
+        assert!(matches!(unsent(false), [Err(Failed(_)), Err(Failed(_)), Err(Failed(_))]));
+        assert!(matches!(unsent(true), [Err(Full(_)), Err(Full(_)), Err(Full(_))]));
     }
 }
