@@ -120,18 +120,23 @@ async fn an_older_copy_of_a_part_is_refused() {
     }
 }
 
-/// The user has named the wrong folder.
+/// The user has named the wrong folder. The names of what a start removes are no exception.
 #[test]
 fn no_drive_is_created_among_other_files() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("photos");
-    fs::create_dir_all(data.join("2026")).unwrap();
-    let mut serve = Command::new("timeout");
-    serve.args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
-    let output = serve.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(3) && said.contains("is not empty, and holds no drive"), "{said}");
-    assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+    for name in ["2026", "degraded", "checkpoint"] {
+        fs::create_dir_all(data.join(name)).unwrap();
+        fs::write(data.join(name).join("photo.jpg"), "mine").unwrap();
+        let mut serve = Command::new("timeout");
+        serve.args(["20", env!("CARGO_BIN_EXE_rowdrive"), "serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+        let output = serve.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(3) && said.contains("is not empty, and holds no drive"), "{said}");
+        assert_eq!(fs::read_to_string(data.join(name).join("photo.jpg")).unwrap(), "mine");
+        fs::remove_dir_all(data.join(name)).unwrap();
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+    }
     // Another drive.
     let other = scratch.path().join("other");
     assert_eq!(Server::start_on(&other, &[]).terminate(), Some(0));

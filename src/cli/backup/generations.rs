@@ -12,11 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::copier::{create_folder, sync_file_system};
 use super::{BackupFailed, Result, with_path};
-use crate::data_folder::names::{LOCK, MANIFEST};
+use crate::data_folder::names::{CONTENT, DB, LOCK, MANIFEST};
 
 const PARTIAL: &str = "partial";
 /// The name of a backup while it is removed.
 const REMOVED: &str = "going";
+/// What is in a backup.
+const PARTS: &[&str] = &[DB, CONTENT, MANIFEST];
 
 /// Whether a folder is a backup. Nothing may change a backup: its manifest has the digest of each file of `db`.
 pub fn is_backup(dir: &Path) -> bool {
@@ -106,6 +108,7 @@ impl Generations {
     /// The folder where the next backup is made. It may have files that an interrupted run has copied.
     pub fn partial(&self) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
+        check_own(&partial)?;
         create_folder(&partial)?;
         Ok(partial)
     }
@@ -149,8 +152,29 @@ impl Generations {
 
     fn finish_removal(&self) -> Result<()> {
         let removed = self.dir.join(REMOVED);
+        check_own(&removed)?;
         if removed.exists() { with_path(&removed, fs::remove_dir_all(&removed)) } else { Ok(()) }
     }
+}
+
+/// Other programs, and people, may use the names of this folder too.
+///
+/// Errors: [`BackupFailed::NotOurs`] if there is anything here but a backup, or parts of one.
+fn check_own(dir: &Path) -> Result<()> {
+    let not_ours = || Err(BackupFailed::NotOurs(dir.to_owned()));
+    match fs::symlink_metadata(dir) {
+        Ok(found) if !found.is_dir() => return not_ours(),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return with_path(dir, Err(error)),
+    }
+    for entry in with_path(dir, fs::read_dir(dir))? {
+        let name = with_path(dir, entry)?.file_name();
+        if !PARTS.iter().any(|part| name == *part) {
+            return not_ours();
+        }
+    }
+    Ok(())
 }
 
 /// The number in the name of a backup: `0001_2026-01-02T03-04-05`.

@@ -124,6 +124,8 @@ pub enum BackupFailed {
     Content(#[from] ContentError),
     #[error("{0} is no backup: it has no backup.json of format 1")]
     NoBackup(PathBuf),
+    #[error("{0} was not made by a backup: move it away, or keep the backups in another folder")]
+    NotOurs(PathBuf),
     #[error("{0} is not empty: a drive is restored into a folder of its own")]
     NotEmpty(PathBuf),
     #[error("{0} is in use: a restore fills it, or a server serves it")]

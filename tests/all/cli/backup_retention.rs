@@ -261,3 +261,34 @@ async fn a_stopped_drive_of_another_user_is_not_opened_for_a_backup() {
     );
     assert_eq!(list(), before);
 }
+
+/// A folder of backups has files of somebody else under the names that a backup uses for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_backup_has_made_is_neither_removed_nor_taken() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data, "photo").await;
+    for name in ["going", "partial"] {
+        let own = to.join(name);
+        fs::create_dir_all(own.join("db")).unwrap();
+        fs::write(own.join("photo.jpg"), "mine").unwrap();
+        let refused = run("backup", &to, &data, &[]);
+        assert!(refused.code == Some(3) && refused.err.contains("was not made by a backup"), "{refused:?}");
+        assert!(backup_names(&to).is_empty() && refused.err.contains(name), "{refused:?}");
+        assert_eq!(fs::read_to_string(own.join("photo.jpg")).unwrap(), "mine");
+        // A link to such a folder.
+        let aside = scratch.path().join(name);
+        fs::rename(&own, &aside).unwrap();
+        fs::remove_file(aside.join("photo.jpg")).unwrap();
+        std::os::unix::fs::symlink(&aside, &own).unwrap();
+        assert_eq!(run("backup", &to, &data, &[]).code, Some(3), "{name}");
+        assert!(own.is_symlink() && backup_names(&to).is_empty(), "{name}");
+        fs::remove_file(&own).unwrap();
+    }
+    // What an interrupted backup has left.
+    for name in ["going", "partial"] {
+        fs::create_dir_all(to.join(name).join("db")).unwrap();
+    }
+    run("backup", &to, &data, &[]).is_done();
+    assert!(backup_names(&to).len() == 1 && !to.join("going").exists() && !to.join("partial").exists());
+}
