@@ -303,6 +303,11 @@ impl<'a> Families<'a> {
         self.known.insert((table, family), found.clone());
         Ok(found)
     }
+
+    /// All that were looked up.
+    pub fn iter(&self) -> impl Iterator<Item = (&(&'static str, &'static str), &FamilyHandle<'a>)> {
+        self.known.iter()
+    }
 }
 
 fn failed(dir: &Path, error: io::Error) -> StoreError {

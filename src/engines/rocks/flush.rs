@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use rocksdb::{ErrorKind, FlushOptions, WaitForCompactOptions, properties};
+use rocksdb::{ErrorKind, FlushOptions, WaitForCompactOptions};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Rocks;
-use super::db::{Db, WriteError};
+use super::db::Db;
 use super::disk_space;
 use super::error_text::is_full;
 use super::raw::{ReadError, family_name};
@@ -34,8 +34,6 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const DELETES_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a write waits for a flush. RocksDB delays flushes while compaction is behind.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a write waits before it asks again whether RocksDB takes writes.
-const STOP_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 pub(super) struct FlushState {
@@ -73,25 +71,6 @@ impl Db {
             Err(e) if e.kind() != ErrorKind::TimedOut => Err(StoreError::Failed(e.into_string())),
             _ => Ok(()),
         }
-    }
-
-    /// Waits, before a write, while RocksDB takes none because flushes or compactions are behind.
-    ///
-    /// IMPORTANT: outside of RocksDB. A write that waits within it holds up every flush. If the disk was full meanwhile,
-    /// RocksDB recovers by a flush: then both would wait for ever.
-    ///
-    /// Errors: a transient error of RocksDB, such as a full disk. Nothing was written.
-    pub fn wait_until_unstopped(&self) -> std::result::Result<(), WriteError> {
-        let is_stopped =
-            || matches!(self.raw.property_int_value(properties::IS_WRITE_STOPPED), Ok(Some(stopped)) if stopped != 0);
-        while is_stopped() {
-            match self.ready() {
-                Ok(()) => std::thread::sleep(STOP_PAUSE),
-                Err(StoreError::Full(cause)) => return Err(WriteError { cause, full: true, sent: false }),
-                Err(error) => return Err(WriteError { cause: error.to_string(), full: false, sent: false }),
-            }
-        }
-        Ok(())
     }
 
     /// Errors: `Full` while RocksDB refuses writes after one on a full disk, even if there is space now: RocksDB

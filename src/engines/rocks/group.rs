@@ -101,7 +101,7 @@ impl<'a> Group<'a> {
         if self.is_empty() {
             return Ok(());
         }
-        self.db.wait_until_unstopped()?;
+        self.db.wait_for_backlog(&self.families)?;
         self.db.kept.begin(&self.changed);
         // IMPORTANT: no `end` after an error. What was to be written may be in the log.
         self.db.write(self.batch)?;

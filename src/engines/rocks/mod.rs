@@ -19,11 +19,13 @@
 //!   [`read_tier`], [`snapshot`]: from where and of which instant a read is; [`keys`]: the bytes of a key
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`kept_rows`]: rows that are read often; [`sst_reader`], [`scrub`]: SST
 //!   files read whole
-//! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups
+//! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups;
+//!   [`backlog`]: groups wait for flushes and compactions
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
 //! - [`commit_stats`], [`metrics`]: counters of the commits, and metrics of the engine
 
+mod backlog;
 mod blocking_pool;
 mod checkpoint;
 mod clean_shutdown;

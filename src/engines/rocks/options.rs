@@ -20,6 +20,10 @@ const DAY: u64 = 24 * 60 * 60;
 /// More than the size of any WAL, and no more than RocksDB accepts as the size of a write buffer.
 const UNBOUNDED: usize = 32 << 30;
 
+/// More write buffers, and more SST files of level 0, than any column family has: the [`backlog`](super::backlog) stops
+/// writes, not RocksDB.
+const NEVER: i32 = 1 << 20;
+
 /// The largest size of a write buffer; half of the reserve on a small file system.
 ///
 /// After a write on a full disk RocksDB refuses writes until as much is free as the largest write buffer it was opened
@@ -230,7 +234,7 @@ impl Tuning {
 
         let buffer = self.write_buffer(spec);
         options.set_write_buffer_size(buffer);
-        options.set_max_write_buffer_number(4);
+        options.set_max_write_buffer_number(NEVER);
         options.set_min_write_buffer_number_to_merge(1);
         // The step of allocation: with large ones many rarely written families would fill a small budget.
         options.set_arena_block_size((buffer / 8).min(self.arena));
@@ -242,7 +246,9 @@ impl Tuning {
         let level_0 = Self::level_0_files(spec);
         options.set_level_zero_file_num_compaction_trigger(level_0);
         options.set_level_zero_slowdown_writes_trigger(level_0 + 16);
-        options.set_level_zero_stop_writes_trigger(level_0 + 32);
+        options.set_level_zero_stop_writes_trigger(NEVER);
+        // No limit: RocksDB slows writes down instead.
+        options.set_hard_pending_compaction_bytes_limit(0);
         // Nearly all content that is asked for is there: its last level needs no filters.
         options.set_optimize_filters_for_hits(spec.cells == CellSize::Large);
         options.set_max_bytes_for_level_base(self.sizes.level);

@@ -3,19 +3,17 @@
 //!
 //! `ROWDRIVE_ERROR_AT` is the largest n, for longer runs.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, StatusCode};
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::{check_command, finishes_clean_up, get, program, read_all, run_clean_check, send, serve_command};
 use super::kills::{copy, template};
 use super::number;
 use super::oracle::Oracle;
 use super::script::SCRIPT;
+use super::strace::{StraceFault, newest_log};
 use crate::drive::model::{Op, View};
 use crate::server::{Server, root};
 
@@ -48,67 +46,25 @@ const CASES: &[(&str, &str, FaultTarget, &[usize])] = &[
 /// Much longer than writes take to work again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// strace, attached to a running server, which makes its calls fail.
-struct StraceFault {
-    strace: Child,
-    trace: PathBuf,
+/// Makes the n-th of these calls fail.
+fn fail_call(server: &Server, call: &str, error: &str, at: FaultTarget, number: usize, trace: &Path) -> StraceFault {
+    let inject = format!("inject={call}:error={error}:when={number}");
+    let files = match at {
+        FaultTarget::Anywhere => vec![],
+        FaultTarget::Log => vec![newest_log(&server.data)],
+        FaultTarget::New => vec![server.data.join("content/new")],
+    };
+    StraceFault::attach(server, call, &[inject], &files, trace)
 }
 
-impl StraceFault {
-    fn begin(server: &Server, call: &str, error: &str, at: FaultTarget, number: usize, trace: &Path) -> Self {
-        let inject = format!("inject={call}:error={error}:when={number}");
-        match at {
-            FaultTarget::Anywhere => Self::attach(server, call, &[inject], &[], trace),
-            FaultTarget::Log => Self::attach(server, call, &[inject], &[newest_log(&server.data)], trace),
-            FaultTarget::New => Self::attach(server, call, &[inject], &[server.data.join("content/new")], trace),
-        }
-    }
-
-    /// Traces these calls, of these files only if any are given.
-    fn attach(server: &Server, calls: &str, injected: &[String], files: &[PathBuf], trace: &Path) -> Self {
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-y", "-s", "0", "-e", "signal=none", "-e", &format!("trace={calls}")]);
-        for inject in injected {
-            strace.args(["-e", inject]);
-        }
-        for file in files {
-            strace.arg("-P").arg(file);
-        }
-        strace.arg("-o").arg(trace).args(["-p", &server.id().to_string()]);
-        let mut strace = strace.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(strace.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let attached = lines.by_ref().any(|line| line.contains("attached"));
-        assert!(attached, "strace cannot trace the server");
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { strace, trace: trace.to_owned() }
-    }
-
-    /// The failed calls, each with its file.
-    fn failed(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.trace).unwrap();
-        text.lines().filter(|line| line.ends_with("(INJECTED)")).map(str::to_owned).collect()
-    }
-
-    /// The failed syncs after which nothing may be acknowledged. A failed sync of a table or manifest by a background
-    /// job does not count: its data are still in the log, and the server detects the failure at its next write.
-    fn failed_syncs(&self) -> Vec<String> {
-        let is_final = |line: &String| {
-            let is_sync = line.contains("fsync(") || line.contains("fdatasync(");
-            is_sync && ![".sst>", "/MANIFEST-", ".dbtmp>"].iter().any(|name| line.contains(name))
-        };
-        self.failed().into_iter().filter(is_final).collect()
-    }
-
-    /// Ends the fault.
-    fn end(mut self) {
-        kill_process(Pid::from_raw(self.strace.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
-        self.strace.wait().unwrap();
-    }
-}
-
-fn newest_log(data: &Path) -> PathBuf {
-    let files = std::fs::read_dir(data.join("db")).unwrap().map(|file| file.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap()
+/// The failed syncs after which nothing may be acknowledged. A failed sync of a table or manifest by a background job
+/// does not count: its data are still in the log, and the server detects the failure at its next write.
+fn failed_syncs(fault: &StraceFault) -> Vec<String> {
+    let is_final = |line: &String| {
+        let is_sync = line.contains("fsync(") || line.contains("fdatasync(");
+        is_sync && ![".sst>", "/MANIFEST-", ".dbtmp>"].iter().any(|name| line.contains(name))
+    };
+    fault.failed().into_iter().filter(is_final).collect()
 }
 
 /// A server with a fault, a client, and the known state of the drive.
@@ -137,7 +93,7 @@ impl FaultRun {
                 continue;
             }
             self.oracle.record(op, answer);
-            let syncs = fault.failed_syncs();
+            let syncs = failed_syncs(fault);
             if !syncs.is_empty() {
                 self.wait_until_stopped().await.map_err(|e| format!("{e}: {syncs:?}"))?;
             } else {
@@ -193,7 +149,7 @@ async fn fail_at((call, error, at, number): FaultCase, kept: &Path, known: &View
     let (data, trace) = (scratch.path().join("data"), scratch.path().join("trace"));
     copy(kept, &data);
     let server = Server::wait_for(serve_command(program(), &data), &data);
-    let fault = StraceFault::begin(&server, call, error, at, number, &trace);
+    let fault = fail_call(&server, call, error, at, number, &trace);
     let oracle = Oracle::new(known.clone());
     let mut run = FaultRun { server, client: Client::new(), oracle, stopped: false };
     run.script(&fault).await?;

@@ -1,5 +1,6 @@
 //! Tests of this engine alone. The contract suite tests the promises of every engine.
 
+mod backlog;
 mod checkpoints;
 mod clean_shutdown;
 mod commit_stats;

@@ -1,0 +1,128 @@
+//! Flushes that find a full disk, while the write-ahead log still has space.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use reqwest::{Client, StatusCode};
+use tokio::time::timeout;
+
+use super::client::{check_command, content, program, read_all, run_clean_check, serve_command};
+use super::strace::{StraceFault, newest_log};
+use crate::server::{Server, root};
+
+/// How many uploads are sent at a time, and of which size: those that fill write buffers, and smaller ones.
+const LARGE: (usize, usize) = (8, 200_000);
+const SMALL: (usize, usize) = (64, 10);
+/// Much longer than an answer takes, and than writes take to work again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server whose flushes fail.
+struct FlushRun {
+    server: Server,
+    client: Client,
+    fault: Option<StraceFault>,
+    /// Each round has names of its own.
+    rounds: usize,
+    acknowledged: usize,
+}
+
+/// The SST files that RocksDB will create next: it numbers all its files in one sequence.
+fn next_tables(data: &Path) -> Vec<PathBuf> {
+    let number: u64 = newest_log(data).file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    (number..number + 300).map(|number| data.join(format!("db/{number:06}.sst"))).collect()
+}
+
+impl FlushRun {
+    /// `delay`: how long a flush waits before it fails.
+    fn new(folder: &Path, delay: Duration) -> Self {
+        let data = folder.join("data");
+        let server = Server::wait_for(serve_command(program(), &data), &data);
+        let inject = format!("inject=openat:error=ENOSPC:delay_enter={}", delay.as_micros());
+        let fault = StraceFault::attach(&server, "openat", &[inject], &next_tables(&data), &folder.join("trace"));
+        Self { server, client: Client::new(), fault: Some(fault), rounds: 0, acknowledged: 0 }
+    }
+
+    /// Uploads so many new files of a size at once. Returns the answers, each with its text.
+    async fn upload(&mut self, (number, size): (usize, usize)) -> Vec<(StatusCode, String)> {
+        self.rounds += 1;
+        let put = async |n: usize| {
+            let url = format!("http://{}/v1/fs/full/f{}-{n}", self.server.address, self.rounds);
+            let answer = timeout(PATIENCE, self.client.put(url).body(content(size)).send()).await;
+            let answer = answer.expect("an upload hangs").unwrap();
+            (answer.status(), answer.text().await.unwrap())
+        };
+        let answers = join_all((0..number).map(put)).await;
+        self.acknowledged += answers.iter().filter(|(status, _)| *status == StatusCode::CREATED).count();
+        answers
+    }
+
+    /// Uploads until an upload is refused.
+    async fn fill(&mut self) {
+        // More than all write buffers hold.
+        for _ in 0..100 {
+            let answers = self.upload(LARGE).await;
+            if answers.iter().any(|(status, _)| *status == StatusCode::INSUFFICIENT_STORAGE) {
+                return;
+            }
+        }
+        panic!("{} uploads are acknowledged, none is refused", self.acknowledged);
+    }
+
+    /// Ends the fault, and checks that uploads are stored again, and that all that were acknowledged are there after a
+    /// restart.
+    async fn recovers(mut self, folder: &Path) {
+        let fault = self.fault.take().unwrap();
+        assert!(!fault.failed().is_empty(), "no flush has failed");
+        fault.end();
+        let begun = Instant::now();
+        while self.upload(LARGE).await.iter().any(|(status, _)| *status != StatusCode::CREATED) {
+            assert!(begun.elapsed() < PATIENCE, "uploads are refused although the disk has free space");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(self.server.terminate_in_time(), Some(0));
+        let data = folder.join("data");
+        let server = Server::wait_for(serve_command(program(), &data), &data);
+        let files = read_all(&self.client, &server.address).await.unwrap().files.len();
+        assert!(files >= self.acknowledged, "{files} files of {} uploads", self.acknowledged);
+        assert_eq!(server.terminate_in_time(), Some(0));
+        run_clean_check(check_command(program(), &data)).unwrap();
+    }
+}
+
+/// RocksDB recovers from a full disk by another flush, which must not wait for a write that waits for the first one.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_return_after_a_flush_that_fails_while_write_buffers_are_full() {
+    if !root("failing system calls") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Each column family fails after this time, one after the other.
+    let mut run = FlushRun::new(folder.path(), Duration::from_secs(1));
+    let begun = Instant::now();
+    run.fill().await;
+    // Uploads of four write buffers take a tenth of it.
+    assert!(begun.elapsed() > Duration::from_secs(5), "no write has waited for a flush: {:?}", begun.elapsed());
+    run.recovers(folder.path()).await;
+}
+
+/// RocksDB refuses writes after a failed flush, and says of none whether it may happen yet. So none is sent to it until
+/// it has recovered.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_outcome_is_unknown_once_the_disk_is_known_to_be_full() {
+    if !root("failing system calls") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = FlushRun::new(folder.path(), Duration::ZERO);
+    run.fill().await;
+    let begun = Instant::now();
+    // RocksDB looks for free space every 5 seconds, and then tries to flush again.
+    while begun.elapsed() < Duration::from_secs(12) {
+        for (status, text) in run.upload(SMALL).await {
+            assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE, "{text}");
+            assert!(!text.contains("may have happened"), "{text}");
+        }
+    }
+    run.recovers(folder.path()).await;
+}
