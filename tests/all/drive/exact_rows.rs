@@ -13,6 +13,7 @@ use rowdrive::schema::index::by_time::Clock;
 
 use super::fixture::{Fixture, find_all, path, run, time_query};
 use super::model::Op;
+use crate::faults::number;
 use crate::stepwise::Fault;
 
 const DIRECTORIES: [&str; 5] = ["/a", "/b", "/a/d", "/b/d", "/c"];
@@ -84,8 +85,8 @@ async fn compare(exact: &Drive, verified: &Drive, rng: &mut StdRng) -> usize {
 
 #[tokio::test]
 async fn both_ways_answer_the_same_after_each_change() {
-    let mut files = 0;
-    for seed in 0..40 {
+    let (seeds, mut files) = (number("ROWDRIVE_EXACT_SEEDS").unwrap_or(40), 0);
+    for seed in 0..seeds {
         let rng = &mut StdRng::seed_from_u64(seed);
         let fixture = Fixture::atomic([1, 3, 64][seed as usize % 3], &[]).await;
         for step in 0..40 {
@@ -94,7 +95,8 @@ async fn both_ways_answer_the_same_after_each_change() {
             files += compare(&fixture.drive, &fixture.watcher, rng).await;
         }
     }
-    assert!(files > 3_000, "only {files} files were compared");
+    println!("{} changes, a period and a name query after each: {files} files in both answers, wrong 0", 40 * seeds);
+    assert!(files as u64 > 75 * seeds, "only {files} files were compared");
 }
 
 /// A process stops before and after each step of the move or delete of a folder. The index rows below it stay as they
@@ -129,6 +131,7 @@ async fn both_ways_answer_the_same_after_a_stop_at_any_step() {
             }
         }
     }
+    println!("{runs} stops, {} queries of each way: {files} files in both answers, wrong 0", 2 * 20 * 2 * runs);
     assert!(runs > 20 && files > 500, "only {runs} runs and {files} files");
 }
 
