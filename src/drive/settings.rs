@@ -28,8 +28,8 @@ pub struct Settings {
     pub rows_per_step: usize,
     /// Cells that a query reads at most. At this limit its page ends early, with a cursor.
     pub cells_per_query: usize,
-    /// The pauses between attempts at clean-up that failed. The longest one is how often the store looks for space on a
-    /// full disk.
+    /// The pauses between attempts at clean-up that failed. The longest one is how often the drive asks, after a full disk,
+    /// whether the store is ready again.
     pub retry: Backoff,
     /// Bytes of memory for the buffers of requests.
     pub memory: usize,

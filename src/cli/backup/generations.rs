@@ -33,7 +33,7 @@ pub struct Manifest {
     pub program: String,
     /// The version of the store's schema.
     pub schema: u32,
-    /// The time when the backup was complete.
+    /// The time when the backup was complete, in RFC 3339.
     pub made: String,
     /// The id of the drive. Earlier versions wrote none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,9 @@ pub struct Manifest {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ManifestFile {
+    /// In bytes.
     pub size: u64,
+    /// In hexadecimal digits.
     pub sha256: String,
 }
 
@@ -67,7 +69,7 @@ pub struct BackupList {
 }
 
 impl BackupList {
-    /// The newest backup of a drive with an id, if that is another drive.
+    /// The newest backup with the id of a drive, if that is another drive than this one.
     pub fn of_another(&self, drive: Option<&str>) -> Option<&Generation> {
         let newest = self.readable.iter().rev().find(|one| one.manifest.drive.is_some())?;
         // Without an id, this version has never served the data folder. It creates no data folder without one.
@@ -87,6 +89,9 @@ pub struct Generations {
 
 impl Generations {
     /// Locks the folder of backups; creates it if it is missing.
+    ///
+    /// Errors: `Inside` if the data folder is in it, or it in the data folder; `Busy` while another backup is made there;
+    /// `NotOurs` if a folder with the name of a backup that is being removed is none.
     pub fn open(dir: &Path, data: &Path) -> Result<Self> {
         create_folder(dir)?;
         let dir = with_path(dir, fs::canonicalize(dir))?;
@@ -106,6 +111,8 @@ impl Generations {
     }
 
     /// The folder where the next backup is made. It may have files that an interrupted run has copied.
+    ///
+    /// Errors: `NotOurs` if something else is there.
     pub fn partial(&self) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
         check_own(&partial)?;
@@ -207,9 +214,9 @@ pub fn find(path: &Path) -> Result<(PathBuf, Manifest, Vec<BackupFailed>)> {
     if let Some(manifest) = read(&path)? {
         return Ok((path, manifest, Vec::new()));
     }
-    let BackupList { readable: mut sound, unreadable: unread } = complete(&path)?;
-    let Some(last) = sound.pop() else { return Err(BackupFailed::NoBackup(path)) };
-    let newer = unread.into_iter().filter(|(number, _)| *number > last.number).map(|(_, error)| error);
+    let BackupList { mut readable, unreadable } = complete(&path)?;
+    let Some(last) = readable.pop() else { return Err(BackupFailed::NoBackup(path)) };
+    let newer = unreadable.into_iter().filter(|(number, _)| *number > last.number).map(|(_, error)| error);
     Ok((last.path, last.manifest, newer.collect()))
 }
 

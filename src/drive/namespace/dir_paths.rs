@@ -119,7 +119,7 @@ impl MoveEpoch {
     }
 
     /// Counts a move that waits until the store is ready. Returns whether no other one waits.
-    pub fn wait(&self) -> bool {
+    pub fn add_waiting(&self) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst) == 0
     }
 
@@ -128,7 +128,7 @@ impl MoveEpoch {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Ends so many of those that wait. Returns whether none is left.
+    /// Ends this number of waiting moves. Returns whether none is left.
     pub fn end_waiting(&self, moves: u64) -> bool {
         self.ended.fetch_add(moves, Ordering::SeqCst);
         self.waiting.fetch_sub(moves, Ordering::SeqCst) == moves
@@ -356,7 +356,7 @@ mod tests {
         let before = moves.now();
         let begin = || {
             moves.begin();
-            moves.wait()
+            moves.add_waiting()
         };
         assert_eq!([begin(), begin()], [true, false]);
         let waiting = moves.waiting();

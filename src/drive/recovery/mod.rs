@@ -63,9 +63,9 @@ impl Recovery {
 
     /// Ends, in the background, a move of unknown outcome that has no record, such as that of a file. Use it only if the
     /// disk was full: once the store is ready again, the move has happened, or it never will
-    /// ([`StoreError::Unknown`]). One task ends all moves that wait in an epoch.
+    /// ([`StoreError::Unknown`]). One task ends all waiting moves that are counted together.
     pub fn end_once_ready(self: &Arc<Self>, moves: Arc<MoveEpoch>) {
-        if !moves.wait() {
+        if !moves.add_waiting() {
             return;
         }
         let task_guard = self.background.begin();

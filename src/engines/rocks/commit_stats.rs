@@ -149,7 +149,11 @@ impl CommitCounters {
         let seconds = self.seconds_of_group.clone();
         registry.register_with_unit("commit_hold", "Time to check, write and sync a group", Unit::Seconds, seconds);
         registry.register("commit_refused", "Plans refused, by the check that failed", self.refused.clone());
-        registry.register("commit_sent_back", "Plans sent back for a compaction", self.sent_back.clone());
+        registry.register(
+            "commit_sent_back",
+            "Plans that were evaluated again after a compaction of the family that they check",
+            self.sent_back.clone(),
+        );
     }
 
     pub fn refused(&self, refusal: &Refusal) {

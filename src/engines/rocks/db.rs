@@ -23,6 +23,7 @@ use super::raw::{FamilyHandle, ReadError, RocksDb, family_name};
 use super::read_tier::PointReadOptions;
 use super::tables_file::TablesFile;
 use super::wal_check::{self, WalTail};
+use super::write_error::WriteError;
 use crate::table::store::Result;
 use crate::table::validate::RuleViolation;
 use crate::table::{StoreError, TableSpec};
@@ -33,25 +34,6 @@ pub(super) struct RowFamily {
     pub table: &'static str,
     pub family: &'static str,
     pub row: bytes::Bytes,
-}
-
-/// A failed write.
-#[derive(Clone, Debug)]
-pub(super) struct WriteError {
-    /// RocksDB's message.
-    pub cause: String,
-    /// Whether the disk was full, and nothing of the write reached it.
-    pub full: bool,
-    /// Whether RocksDB was asked to write: else nothing was written for certain.
-    pub sent: bool,
-}
-
-impl WriteError {
-    /// The error of a plan of which nothing was written.
-    pub fn nothing_written(&self) -> StoreError {
-        let kind = if self.full { StoreError::Full } else { StoreError::Failed };
-        kind(self.cause.clone())
-    }
 }
 
 // IMPORTANT: the order of the fields is the order in which they are dropped: close the database, write the marker of
@@ -227,7 +209,7 @@ impl Db {
                 self.stop_writes(&cause);
             }
             self.disk_was_full.fetch_or(full, Ordering::Relaxed);
-            WriteError { cause, full, sent: true }
+            WriteError::Sent { cause, full }
         })
     }
 

@@ -28,9 +28,9 @@ use super::raw::{ReadError, family_name};
 use crate::table::StoreError;
 use crate::table::store::Result;
 
-/// The least time between two flushes: each leaves a small SST file in every column family.
+/// The least time between two flushes for disk space: each leaves a small SST file in every column family.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The least time between a flush and one for deletes: a compaction follows.
+/// The least time between a flush and the next one that is for deletes: each of those has a compaction after it.
 const DELETES_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a write waits for a flush. RocksDB delays flushes while compaction is behind.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub(super) struct FlushState {
     /// When the last flush ended; locked while one runs.
     last: Arc<Mutex<Option<Instant>>>,
     wal_in_memory: Arc<AtomicBool>,
-    /// Whether plans were committed since the last flush that free space.
+    /// Whether a plan that frees space was committed since the last flush.
     has_deletes: Arc<AtomicBool>,
     /// Whether the ballast file of the next start is still missing for lack of space.
     no_ballast: Arc<AtomicBool>,
@@ -55,12 +55,15 @@ impl FlushState {
 }
 
 impl Db {
+    /// Checks whether RocksDB accepts writes now.
+    ///
     /// Errors: as [`writable`](Self::writable); `Full` or `Failed` during a transient error of RocksDB. Damage that a
     /// background compaction has found is permanent: the first call stops all writes.
     pub fn ready(&self) -> Result<()> {
         self.writable()?;
         // No property shows a background error. A wait with the least timeout returns it at once.
         let mut no_time = WaitForCompactOptions::default();
+        // In microseconds.
         no_time.set_timeout(1);
         match self.raw.wait_for_compact(&no_time) {
             Err(e) if is_full(e.as_ref()) => Err(StoreError::Full(e.into_string())),
@@ -96,8 +99,8 @@ impl Rocks {
         self.space.check_flush(self.tuning.buffered() as u64)
     }
 
-    /// Checks for disk space before a write, and flushes if there is little. `needed`: whether to refuse the write
-    /// without.
+    /// Checks for disk space before a write, and flushes if there is little. `needed`: whether a write without enough
+    /// space is refused.
     ///
     /// Errors: `Full` if the write is refused after the flush, or RocksDB would refuse it.
     pub(super) async fn ensure_space(&self, needed: bool) -> Result<()> {
@@ -127,12 +130,13 @@ impl Rocks {
         if needed { self.space.check(self.kept_now()) } else { Ok(()) }
     }
 
-    /// The least time since the last flush for one that frees space; none if a flush frees none now, or has no space.
+    /// How long after the last flush the next one may begin. None if a flush would free no space now, or has no space for
+    /// its SST files.
     fn flush_interval(&self, wal_in_memory: bool) -> Option<Duration> {
         let has_space = || self.check_space_to_flush().is_ok();
         match self.space.can_flush(self.tuning.buffered() as u64) {
             true => Some(MIN_INTERVAL),
-            // A small WAL, too: nothing is compacted before the flush.
+            // However small the WAL is: nothing is compacted before this flush.
             false if wal_in_memory => has_space().then_some(MIN_INTERVAL),
             false if self.flushes.has_deletes.load(Ordering::Relaxed) => has_space().then_some(DELETES_INTERVAL),
             false => None,
@@ -199,8 +203,8 @@ impl Rocks {
             *last = Some(Instant::now());
             flushed.map_err(ReadError::from)?;
             if wal_in_memory.load(Ordering::Relaxed) {
-                // Before the first compaction. RocksDB requires the space of the largest write buffer until the next
-                // start.
+                // Before the first compaction takes the space. After a full disk, until the next start, RocksDB requires
+                // as much space as the largest write buffer had.
                 disk_space::allocate_log(db.raw.path(), tuning.log_for_deletes());
                 for ((_, spec), family) in tables.iter().zip(&families) {
                     let buffer = tuning.write_buffer(spec).to_string();

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use rocksdb::WriteBatch;
 
-use super::db::{Db, Families, RowFamily, WriteError};
+use super::db::{Db, Families, RowFamily};
 use super::kept_rows::Written;
 use super::keys::{self, KeyRange};
 use super::overlay::{Overlay, OverlayCell};
 use super::raw::{ReadError, ReadResult};
 use super::read_tier::ReadTier;
+use super::write_error::WriteError;
 use crate::table::store::Result;
 use crate::table::{Change, Check, Column, ConditionalRow, Plan, Refusal, RowKey, StoreError, counter};
 

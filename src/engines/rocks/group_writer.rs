@@ -7,8 +7,9 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::commit_stats::{CommitCounters, GroupStats};
-use super::db::{Db, RowFamily, WriteError};
+use super::db::{Db, RowFamily};
 use super::group::{Group, PlanVerdict};
+use super::write_error::WriteError;
 use crate::table::store::Result;
 use crate::table::{Outcome, Plan, StoreError};
 
@@ -49,7 +50,7 @@ impl GroupWriter {
         let gather = AssertUnwindSafe(|| self.gather(first, next, &mut replies, &mut stats));
         let written = catch_unwind(gather).unwrap_or_else(|_panic| {
             self.db.stop_writes(PANICKED);
-            Err(WriteError { cause: PANICKED.to_owned(), full: false, sent: true })
+            Err(WriteError::Sent { cause: PANICKED.to_owned(), full: false })
         });
         // Count before the answers, so that the counters include a plan once its caller has the answer.
         self.counters.add(&stats, start.elapsed());
@@ -142,10 +143,7 @@ impl GroupReplies {
         for request in self.accepted {
             let outcome = match &written {
                 Ok(()) => Ok(Outcome::Committed),
-                Err(WriteError { cause, full, sent: true }) => {
-                    Err(StoreError::Unknown { cause: cause.clone(), full: *full })
-                }
-                Err(unsent) => Err(unsent.nothing_written()),
+                Err(error) => Err(error.of_accepted()),
             };
             answer(request.answer, CommitReply::Done(outcome));
         }
@@ -153,7 +151,7 @@ impl GroupReplies {
             let outcome = match &written {
                 Ok(()) => declined,
                 // Nothing of the plan was written. But the plan that is the reason for that may not be committed.
-                Err(error) => Err(error.nothing_written()),
+                Err(error) => Err(error.of_declined()),
             };
             answer(request.answer, CommitReply::Done(outcome));
         }
@@ -190,14 +188,15 @@ mod tests {
 
     #[test]
     fn after_a_failed_write_accepted_plans_are_unknown_and_declined_plans_unwritten() {
-        use StoreError::{BadCounter, Failed, Full, Unknown};
-        let failed = |full| outcomes(Err(WriteError { cause: "why".into(), full, sent: true }));
-        let unsent = |full| outcomes(Err(WriteError { cause: "why".into(), full, sent: false }));
+        use StoreError::{BadCounter, Failed, Full, Stopped, Unknown};
+        let failed = |full| outcomes(Err(WriteError::Sent { cause: "why".into(), full }));
+        let not_sent = |error| outcomes(Err(WriteError::not_sent(error)));
         let written = outcomes(Ok(()));
         assert!(matches!(written, [Ok(Outcome::Committed), Ok(Outcome::Refused(_)), Err(BadCounter(_))]));
         assert!(matches!(failed(false), [Err(Unknown { full: false, .. }), Err(Failed(_)), Err(Failed(_))]));
         assert!(matches!(failed(true), [Err(Unknown { full: true, .. }), Err(Full(_)), Err(Full(_))]));
-        assert!(matches!(unsent(false), [Err(Failed(_)), Err(Failed(_)), Err(Failed(_))]));
-        assert!(matches!(unsent(true), [Err(Full(_)), Err(Full(_)), Err(Full(_))]));
+        assert!(matches!(not_sent(Failed("why".into())), [Err(Failed(_)), Err(Failed(_)), Err(Failed(_))]));
+        assert!(matches!(not_sent(Full("why".into())), [Err(Full(_)), Err(Full(_)), Err(Full(_))]));
+        assert!(matches!(not_sent(Stopped("why".into())), [Err(Stopped(_)), Err(Stopped(_)), Err(Stopped(_))]));
     }
 }

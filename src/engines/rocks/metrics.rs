@@ -111,7 +111,7 @@ impl Collector for StoreCollector {
         }
         let Some(db) = self.db.upgrade() else { return Ok(()) };
         out.gauge("damaged_tables", "Tables that are known to be damaged", db.damaged_files.count() as u64)?;
-        let help = "0 once a write has failed, until the next start, and while RocksDB waits for room";
+        let help = "0 once a write has failed, until the next start, and while RocksDB waits for disk space";
         out.gauge("writable", help, db.ready().is_ok().into())?;
         let families = self.families();
         for (name, help, property) in PROPERTIES {

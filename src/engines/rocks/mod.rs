@@ -20,7 +20,7 @@
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`kept_rows`]: rows that are read often; [`sst_reader`], [`scrub`]: SST
 //!   files read whole
 //! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups;
-//!   [`backlog`]: groups wait for flushes and compactions
+//!   [`backlog`]: groups wait for flushes and compactions; [`write_error`]: why a group could not be written
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
 //! - [`commit_stats`], [`metrics`]: counters of the commits, and metrics of the engine
@@ -63,6 +63,7 @@ mod tests;
 mod unwritten;
 mod version_edit;
 mod wal_check;
+mod write_error;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

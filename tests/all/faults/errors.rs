@@ -46,7 +46,7 @@ const CASES: &[(&str, &str, FaultTarget, &[usize])] = &[
 /// Much longer than writes take to work again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes the n-th of these calls fail.
+/// Makes the n-th of these calls of each thread fail.
 fn fail_call(server: &Server, call: &str, error: &str, at: FaultTarget, number: usize, trace: &Path) -> StraceFault {
     let inject = format!("inject={call}:error={error}:when={number}");
     let files = match at {
@@ -191,7 +191,7 @@ async fn a_failed_disk_call_is_never_acknowledged() {
             }
         }
     }
-    println!("{tried} faults tried, {failed} failed");
+    println!("{tried} faults tried, {failed} of them injected");
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(2 * failed > tried, "{failed} of {tried}");
 }

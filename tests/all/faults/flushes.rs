@@ -11,9 +11,18 @@ use super::client::{check_command, content, program, read_all, run_clean_check, 
 use super::strace::{StraceFault, newest_log};
 use crate::server::{Server, root};
 
-/// How many uploads are sent at a time, and of which size: those that fill write buffers, and smaller ones.
-const LARGE: (usize, usize) = (8, 200_000);
-const SMALL: (usize, usize) = (64, 10);
+/// Uploads that are sent at the same time.
+#[derive(Clone, Copy)]
+struct Uploads {
+    count: usize,
+    /// Of each.
+    bytes: usize,
+}
+
+/// They fill write buffers.
+const LARGE: Uploads = Uploads { count: 8, bytes: 200_000 };
+/// So many that some meet each other at any step.
+const SMALL: Uploads = Uploads { count: 64, bytes: 10 };
 /// Much longer than an answer takes, and than writes take to work again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -34,7 +43,7 @@ fn next_tables(data: &Path) -> Vec<PathBuf> {
 }
 
 impl FlushRun {
-    /// `delay`: how long a flush waits before it fails.
+    /// `delay`: how long RocksDB waits before it fails to create an SST file.
     fn new(folder: &Path, delay: Duration) -> Self {
         let data = folder.join("data");
         let server = Server::wait_for(serve_command(program(), &data), &data);
@@ -43,16 +52,16 @@ impl FlushRun {
         Self { server, client: Client::new(), fault: Some(fault), rounds: 0, acknowledged: 0 }
     }
 
-    /// Uploads so many new files of a size at once. Returns the answers, each with its text.
-    async fn upload(&mut self, (number, size): (usize, usize)) -> Vec<(StatusCode, String)> {
+    /// Sends new files. Returns the answers, each with its text.
+    async fn upload(&mut self, uploads: Uploads) -> Vec<(StatusCode, String)> {
         self.rounds += 1;
         let put = async |n: usize| {
             let url = format!("http://{}/v1/fs/full/f{}-{n}", self.server.address, self.rounds);
-            let answer = timeout(PATIENCE, self.client.put(url).body(content(size)).send()).await;
+            let answer = timeout(PATIENCE, self.client.put(url).body(content(uploads.bytes)).send()).await;
             let answer = answer.expect("an upload hangs").unwrap();
             (answer.status(), answer.text().await.unwrap())
         };
-        let answers = join_all((0..number).map(put)).await;
+        let answers = join_all((0..uploads.count).map(put)).await;
         self.acknowledged += answers.iter().filter(|(status, _)| *status == StatusCode::CREATED).count();
         answers
     }
@@ -90,24 +99,25 @@ impl FlushRun {
     }
 }
 
-/// RocksDB recovers from a full disk by another flush, which must not wait for a write that waits for the first one.
+/// RocksDB recovers from a full disk by a second flush. That flush must not wait for a write that waits for the first
+/// flush.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_return_after_a_flush_that_fails_while_write_buffers_are_full() {
     if !root("failing system calls") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Each column family fails after this time, one after the other.
+    // A flush tries to create the SST file of each column family, one after the other.
     let mut run = FlushRun::new(folder.path(), Duration::from_secs(1));
     let begun = Instant::now();
     run.fill().await;
-    // Uploads of four write buffers take a tenth of it.
+    // Without a wait, uploads fill all write buffers in half a second.
     assert!(begun.elapsed() > Duration::from_secs(5), "no write has waited for a flush: {:?}", begun.elapsed());
     run.recovers(folder.path()).await;
 }
 
-/// RocksDB refuses writes after a failed flush, and says of none whether it may happen yet. So none is sent to it until
-/// it has recovered.
+/// RocksDB refuses writes after a failed flush, and does not say whether a refused write may still happen. So no write is
+/// sent to RocksDB until it has recovered.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_outcome_is_unknown_once_the_disk_is_known_to_be_full() {
     if !root("failing system calls") {

@@ -8,14 +8,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server::Server;
 
-/// strace, attached to a running server, which makes its calls fail.
+/// strace, attached to a running server, which makes its calls fail until this is dropped.
 pub struct StraceFault {
     strace: Child,
     trace: PathBuf,
 }
 
 impl StraceFault {
-    /// Traces these calls, of these files only if any are given.
+    /// Traces these calls, of these files only if any are given. `injected`: expressions of strace, as in
+    /// `inject=openat:error=ENOSPC:when=2`; `when` counts the calls of each thread.
     pub fn attach(server: &Server, calls: &str, injected: &[String], files: &[PathBuf], trace: &Path) -> Self {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-y", "-s", "0", "-e", "signal=none", "-e", &format!("trace={calls}")]);
@@ -40,9 +41,15 @@ impl StraceFault {
         text.lines().filter(|line| line.contains("(INJECTED)")).map(str::to_owned).collect()
     }
 
-    /// Ends the fault.
-    pub fn end(mut self) {
-        kill_process(Pid::from_raw(self.strace.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
+    /// Lets the calls succeed again.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for StraceFault {
+    fn drop(&mut self) {
+        kill_process(Pid::from_child(&self.strace), Signal::INT).unwrap();
         self.strace.wait().unwrap();
     }
 }

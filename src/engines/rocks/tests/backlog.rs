@@ -7,20 +7,20 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::*;
-use crate::engines::rocks::backlog::MOST_AT_LEVEL_0;
+use crate::engines::rocks::backlog::LONG_AT_LEVEL_0;
 
-/// Sets at how many files of level 0 RocksDB compacts family `a`. It does not slow writes and flushes down before.
+/// Sets at how many files of level 0 RocksDB compacts family `a`. It never slows writes and flushes down.
 fn compact_at(rocks: &Rocks, files: &str) {
     let family = rocks.db.family("t", "a").unwrap();
     let options = [("level0_slowdown_writes_trigger", "1000"), ("level0_file_num_compaction_trigger", files)];
     rocks.db.raw.set_options_cf(&family, &options).unwrap();
 }
 
-/// A store with as many files in level 0 of family `a` as writes wait for.
+/// A store whose family `a` has so many files in level 0 that writes wait.
 async fn with_backlog(dir: &Path) -> Arc<Rocks> {
     let rocks = Arc::new(open(dir).await);
     compact_at(&rocks, "1000");
-    for n in 0..MOST_AT_LEVEL_0 {
+    for n in 0..LONG_AT_LEVEL_0 {
         commit(&rocks, changes(vec![changed(&format!("row {n}"), vec![put("a", "q", "v")])])).await;
         rocks.flush();
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::engines::rocks::group::{Group, PlanVerdict};
 use crate::engines::rocks::raw::ReadError;
 use crate::engines::rocks::read_tier::ReadTier;
+use crate::engines::rocks::write_error::WriteError;
 use crate::engines::rocks::{RowFamily, is_family_empty};
 
 fn absent(qualifier: &str) -> Check {
@@ -257,7 +258,7 @@ async fn no_write_is_tried_after_a_failed_one() {
     let mut batch = rocksdb::WriteBatch::default();
     batch.put_cf(&rocks.db.family("t", "c").unwrap(), b"row\0q", b"v");
     rocks.db.raw.drop_cf("t:c").unwrap();
-    assert!(!rocks.db.write(batch).unwrap_err().full);
+    assert!(matches!(rocks.db.write(batch), Err(WriteError::Sent { full: false, .. })));
     let later = changes(vec![changed("row", vec![put("a", "q", "v")])]);
     match rocks.commit(later).await {
         Err(StoreError::Stopped(said)) => assert!(!said.is_empty()),
