@@ -126,6 +126,12 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
+    /// Begins to free the space of deleted cells, if it has not just done so. For others that have found too little space
+    /// on the disk: a plan that needs space does it by itself. The space comes back within seconds, if there is any.
+    fn free_deleted_space(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// Bytes of its disk that the store needs for work in the background and for plans that are being committed. Others
     /// that write to the disk leave them free, besides a reserve. `free`: the free bytes beyond the reserve; the store
     /// looks closer if they seem too few.
@@ -217,6 +223,11 @@ impl Tables {
     /// See [`Store::has_space_for`].
     pub async fn has_space_for(&self, bytes: u64) -> Result<()> {
         self.store.has_space_for(bytes).await
+    }
+
+    /// See [`Store::free_deleted_space`].
+    pub async fn free_deleted_space(&self) {
+        self.store.free_deleted_space().await;
     }
 
     /// See [`Store::background_space`].

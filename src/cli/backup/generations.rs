@@ -144,17 +144,25 @@ impl Generations {
     ///
     /// Backups of other drives, and those with an unreadable manifest, are neither counted nor removed. A backup
     /// without a drive id counts as one of this drive. A backup of a damaged drive may lack files: it is not counted,
-    /// and is removed once it is older than those that are kept.
-    pub fn remove_old(&self, many: usize, drive: Option<&str>) -> Result<()> {
+    /// and is removed once it is older than those that are kept. One with a file that is not of it is not removed.
+    ///
+    /// Returns those that were not removed, as errors.
+    pub fn remove_old(&self, many: usize, drive: Option<&str>) -> Result<Vec<BackupFailed>> {
         let mut complete = self.complete()?.readable;
         complete.retain(|one| one.manifest.drive.is_none() || one.manifest.drive.as_deref() == drive);
         let mut undamaged = complete.iter().rev().filter(|one| !one.manifest.damaged);
         let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
+        let mut left = Vec::new();
         for old in complete.iter().filter(|one| one.number < oldest) {
+            // IMPORTANT: before the rename. Under the other name the folder would stop all later backups.
+            if let Some(foreign) = foreign_entry(&old.path)? {
+                left.push(BackupFailed::Mixed(old.path.clone(), foreign));
+                continue;
+            }
             with_path(&old.path, fs::rename(&old.path, self.dir.join(REMOVED)))?;
             self.finish_removal()?;
         }
-        Ok(())
+        Ok(left)
     }
 
     fn finish_removal(&self) -> Result<()> {
@@ -168,20 +176,24 @@ impl Generations {
 ///
 /// Errors: [`BackupFailed::NotOurs`] if there is anything here but a backup, or parts of one.
 fn check_own(dir: &Path) -> Result<()> {
-    let not_ours = || Err(BackupFailed::NotOurs(dir.to_owned()));
+    if foreign_entry(dir)?.is_some() { Err(BackupFailed::NotOurs(dir.to_owned())) } else { Ok(()) }
+}
+
+/// A path at this place that no backup makes; none if there is nothing here but a backup, or parts of one.
+fn foreign_entry(dir: &Path) -> Result<Option<PathBuf>> {
     match fs::symlink_metadata(dir) {
-        Ok(found) if !found.is_dir() => return not_ours(),
+        Ok(found) if !found.is_dir() => return Ok(Some(dir.to_owned())),
         Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return with_path(dir, Err(error)),
     }
     for entry in with_path(dir, fs::read_dir(dir))? {
-        let name = with_path(dir, entry)?.file_name();
-        if !PARTS.iter().any(|part| name == *part) {
-            return not_ours();
+        let entry = with_path(dir, entry)?;
+        if !PARTS.iter().any(|part| entry.file_name() == *part) {
+            return Ok(Some(entry.path()));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The number in the name of a backup: `0001_2026-01-02T03-04-05`.

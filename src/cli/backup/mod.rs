@@ -126,6 +126,8 @@ pub enum BackupFailed {
     NoBackup(PathBuf),
     #[error("{0} was not made by a backup: move it away, or keep the backups in another folder")]
     NotOurs(PathBuf),
+    #[error("{0} is an old backup, and not removed: no backup makes {1}, so move that away")]
+    Mixed(PathBuf, PathBuf),
     #[error("{0} is not empty: a drive is restored into a folder of its own")]
     NotEmpty(PathBuf),
     #[error("{0} is in use: a restore fills it, or a server serves it")]
@@ -244,13 +246,22 @@ impl Backup {
         let CheckSummary { files, bytes, .. } = summary;
         let manifest = Manifest { format: 1, program, schema: LATEST, made, drive, files, damaged, db };
         let path = generations.add(&manifest)?;
-        if !damaged {
-            generations.remove_old(self.keep, manifest.drive.as_deref())?;
-        }
+        let leaves = !damaged && self.remove_old(&generations, manifest.drive.as_deref(), &progress)?;
         let unread = if self.verify { "" } else { "; content was read in part: --verify reads all of it" };
         progress.print(&format!("{}: {files} files, {bytes} bytes; {}{unread}", path.display(), copier.in_words()));
         progress.finish()?;
-        Ok(if damaged || !passed_over.is_empty() { CommandOutcome::WithFailures } else { CommandOutcome::Done })
+        Ok(if damaged || !passed_over.is_empty() || leaves {
+            CommandOutcome::WithFailures
+        } else {
+            CommandOutcome::Done
+        })
+    }
+
+    /// Removes old backups. Prints those that have to be left, and returns whether there are any.
+    fn remove_old(&self, generations: &Generations, drive: Option<&str>, progress: &Progress) -> Result<bool> {
+        let left = generations.remove_old(self.keep, drive)?;
+        left.iter().for_each(|error| progress.print(&error.to_string()));
+        Ok(!left.is_empty())
     }
 
     /// Prints what is unexpected in the folder of backups.

@@ -11,7 +11,8 @@ use futures_util::Stream;
 
 use super::Committer;
 use super::Decision;
-use super::put::{NewVersion, PutRules, conclude, decide, finish, read_body};
+use super::body::{finish, read_body};
+use super::put::{NewVersion, PutRules, conclude, decide};
 use super::reserved::Reserved;
 use crate::auth::{Access, Requester};
 use crate::budget::Budget;
@@ -96,7 +97,7 @@ pub async fn add<E>(
     let mut reserved = check_early(committer, &requester, name, &options).await?;
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
     let upload = committer.content.upload().of_stranger(memory);
-    let upload = read_body(upload, length, body, &mut reserved).await?;
+    let upload = read_body(committer, upload, (length, body), &mut reserved).await?;
     let (staged, new) = (finish(upload, &digests).await?, NewVersion { mime, creator, modified });
     let adding = |caller| store(committer.clone(), requester, name.clone(), (staged, new, reserved), caller);
     Ok(committer.gate.run_here(adding).await?)

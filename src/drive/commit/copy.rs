@@ -7,8 +7,9 @@ use futures_util::{StreamExt, TryStreamExt, pin_mut, stream};
 use tokio::sync::Semaphore;
 
 use super::Committer;
+use super::body::stage;
 use super::mkdir::mkdir;
-use super::put::{NewVersion, PutRules, StagedVersion, stage};
+use super::put::{NewVersion, PutRules, StagedVersion};
 use super::reserved::Reserved;
 use super::target::{check_target, split_target};
 use crate::auth::Requester;
@@ -338,7 +339,7 @@ impl Copier {
             };
             let upload = self.committer.content.upload().with_unlimited_memory();
             let content = body.stream(0, attributes.size);
-            let staged = match stage(upload, attributes.size, content, &mut reserved).await {
+            let staged = match stage(&self.committer, upload, (attributes.size, content), &mut reserved).await {
                 Err(PutError::Body(DriveError::Content(ContentError::Gone(_)))) => continue,
                 Err(PutError::Body(error) | PutError::Drive(error)) => return Err(error),
                 Ok(staged) => staged,

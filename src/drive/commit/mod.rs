@@ -2,10 +2,11 @@
 //! one for each directory and file of the copy.
 //!
 //! One file for each operation: [`put`], [`add`] (by an upload share), [`mkdir`], [`delete`] (files and empty directories), [`rename`] (files),
-//! [`copy`], [`new_user`] (with his home). [`target`] checks the target path of renames and copies, [`reserved`] the quota
-//! of what comes in. All share the retry loop below.
+//! [`copy`], [`new_user`] (with his home). [`body`] reads what comes in, and [`reserved`] counts it for the quota;
+//! [`target`] checks the target path of renames and copies. All share the retry loop below.
 
 pub mod add;
+pub mod body;
 pub mod copy;
 pub mod delete;
 pub mod mkdir;

@@ -4,17 +4,15 @@
 //! runs the retry loop with [`decide`]: read the name, check the rules, make the plan. [`receive`] reads a body alone, for
 //! callers that store several at a time.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
-use tokio::time::timeout;
+use futures_util::Stream;
 
+use super::body::{finish, read_body};
 use super::reserved::Reserved;
 use super::{Committer, Decision, Ids};
 use crate::auth::Requester;
-use crate::budget::WAIT;
 use crate::content::{INLINE, StagedContent, Upload};
 use crate::drive::attempts::Caller;
 use crate::drive::error::{DriveError, PutError, Result};
@@ -147,7 +145,7 @@ async fn take_in<E>(
 ) -> std::result::Result<ReceivedUpload, PutError<E>> {
     let rules = PutRules::of(&options);
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
-    let upload = read_body(committer.content.upload(), length, body, &mut reserved).await?;
+    let upload = read_body(committer, committer.content.upload(), (length, body), &mut reserved).await?;
     let new = NewVersion { mime, creator, modified };
     let (committer, requester, path) = (committer.clone(), requester.clone(), path.clone());
     Ok(ReceivedUpload { committer, requester, path, upload, digests, new, rules, found: None, reserved })
@@ -211,46 +209,6 @@ async fn check_early(
     // The tables may be on a disk of their own.
     committer.namespace.tables.has_space().await?;
     Ok((found, reserved))
-}
-
-/// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
-/// is in memory, and the commit writes it. After an error nothing is left. The whole length is reserved of the quota.
-pub async fn stage<E>(
-    upload: Upload,
-    length: u64,
-    body: impl Stream<Item = std::result::Result<Bytes, E>>,
-    reserved: &mut Reserved,
-) -> std::result::Result<StagedContent, PutError<E>> {
-    Ok(read_body(upload, Some(length), body, reserved).await?.finish().await?)
-}
-
-/// The content of an upload, which has to have all these digests.
-pub(super) async fn finish(upload: Upload, digests: &[Digest]) -> Result<StagedContent> {
-    let staged = upload.finish().await?;
-    if digests.iter().any(|digest| *digest != staged.digest) {
-        return Err(DriveError::DigestMismatch(staged.digest));
-    }
-    Ok(staged)
-}
-
-pub(super) async fn read_body<E>(
-    mut upload: Upload,
-    length: Option<u64>,
-    body: impl Stream<Item = std::result::Result<Bytes, E>>,
-    reserved: &mut Reserved,
-) -> std::result::Result<Upload, PutError<E>> {
-    if upload.is_crowded() {
-        return Err(DriveError::NoMemory.into());
-    }
-    timeout(WAIT, upload.reserve(length)).await.map_err(|_| DriveError::NoMemory)??;
-    let mut body = pin!(body);
-    while let Some(piece) = body.next().await {
-        let piece = piece.map_err(PutError::Body)?;
-        reserved.grow(piece.len()).await?;
-        timeout(WAIT, upload.grow(piece.len())).await.map_err(|_| DriveError::NoMemory)?;
-        upload.write(piece).await?;
-    }
-    Ok(upload)
 }
 
 async fn create_file(committer: Arc<Committer>, version: StagedVersion, caller: Caller) -> Result<Written> {

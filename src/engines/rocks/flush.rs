@@ -114,20 +114,30 @@ impl Rocks {
         if !needed && !wal_in_memory && !self.space.is_low(self.kept_now()) {
             return Ok(());
         }
-        let interval = match self.space.check(self.kept_now()) {
+        match self.space.check(self.kept_now()) {
             Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
-            Ok(()) => MIN_INTERVAL,
-            Err(full) => match self.flush_interval(wal_in_memory) {
-                Some(interval) => interval,
-                None => return if needed { Err(full) } else { Ok(()) },
-            },
-        };
+            Ok(()) => self.flush_in_time(MIN_INTERVAL).await,
+            Err(full) if !self.flush_to_free().await => return if needed { Err(full) } else { Ok(()) },
+            Err(_) => {}
+        }
+        if needed { self.space.check(self.kept_now()) } else { Ok(()) }
+    }
+
+    /// Flushes if a flush frees space, unless one has just done so. Returns false if a flush would free no space now, or has
+    /// no space for its SST files.
+    pub(super) async fn flush_to_free(&self) -> bool {
+        let wal_in_memory = self.flushes.wal_in_memory.load(Ordering::Relaxed);
+        let Some(interval) = self.flush_interval(wal_in_memory) else { return false };
+        self.flush_in_time(interval).await;
+        true
+    }
+
+    async fn flush_in_time(&self, interval: Duration) {
         match timeout(FLUSH_TIMEOUT, self.flush_once(interval)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "a flush to free disk space failed"),
             Err(_) => tracing::warn!("a flush to free disk space has not ended after {FLUSH_TIMEOUT:?}"),
         }
-        if needed { self.space.check(self.kept_now()) } else { Ok(()) }
     }
 
     /// How long after the last flush the next one may begin. None if a flush would free no space now, or has no space for

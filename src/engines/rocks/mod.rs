@@ -386,6 +386,12 @@ impl Store for Rocks {
         })
     }
 
+    fn free_deleted_space(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let _has_flushed = self.flush_to_free().await;
+        })
+    }
+
     fn background_space(&self, free: u64) -> u64 {
         self.kept(free)
     }

@@ -20,8 +20,8 @@ const DAY: u64 = 24 * 60 * 60;
 /// More than the size of any WAL, and no more than RocksDB accepts as the size of a write buffer.
 const UNBOUNDED: usize = 32 << 30;
 
-/// More write buffers, and more SST files of level 0, than any column family has: RocksDB never stops writes. They wait
-/// before RocksDB for the [`backlog`](super::backlog).
+/// More write buffers, and more SST files of level 0, than any column family has: RocksDB never stops writes, or slows
+/// them down. They wait before RocksDB for the [`backlog`](super::backlog).
 const NEVER: i32 = 1 << 20;
 
 /// The largest size of a write buffer; half of the reserve on a small file system.
@@ -245,10 +245,11 @@ impl Tuning {
         options.set_level_compaction_dynamic_level_bytes(true);
         let level_0 = Self::level_0_files(spec);
         options.set_level_zero_file_num_compaction_trigger(level_0);
-        options.set_level_zero_slowdown_writes_trigger(level_0 + 16);
+        // RocksDB slows writes down to 16 KiB a second within seconds: after each flush by a fifth for each family.
+        options.set_level_zero_slowdown_writes_trigger(NEVER);
         options.set_level_zero_stop_writes_trigger(NEVER);
-        // Zero is no limit. From 64 GiB on RocksDB slows writes down.
-        options.set_soft_pending_compaction_bytes_limit(64 << 30);
+        options.set_soft_pending_compaction_bytes_limit(usize::MAX);
+        // Zero is no limit.
         options.set_hard_pending_compaction_bytes_limit(0);
         // Nearly all content that is asked for is there: its last level needs no filters.
         options.set_optimize_filters_for_hits(spec.cells == CellSize::Large);

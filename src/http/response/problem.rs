@@ -391,7 +391,7 @@ fn unknown_outcome(cause: &dyn std::fmt::Debug, full: bool) -> Problem {
 fn disk_full(cause: &dyn std::fmt::Debug) -> Problem {
     Problem::new(
         ProblemKind::DiskFull,
-        "There is no room for this: remove files, or give the server more room. Reading still works.",
+        "There is no room for this, besides what is kept in reserve: remove files, whose room comes back within seconds, or give the server more room. Reading still works.",
     )
     .because(Level::ERROR, "the disk is full", cause)
 }

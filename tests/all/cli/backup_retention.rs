@@ -291,4 +291,16 @@ async fn what_no_backup_has_made_is_neither_removed_nor_taken() {
     }
     run("backup", &to, &data, &[]).is_done();
     assert!(backup_names(&to).len() == 1 && !to.join("going").exists() && !to.join("partial").exists());
+    // A file manager leaves a file in an old backup.
+    let stray = to.join(&backup_names(&to)[0]).join(".DS_Store");
+    fs::write(&stray, "mine").unwrap();
+    for round in 1..3 {
+        let kept = run("backup", &to, &data, &["--keep", "1"]);
+        assert!(kept.code == Some(1) && kept.err.contains(".DS_Store"), "{kept:?}");
+        // The old one, and the newest.
+        assert!(backup_names(&to).len() == 2 && stray.exists(), "round {round}: {:?}", backup_names(&to));
+    }
+    fs::remove_file(&stray).unwrap();
+    run("backup", &to, &data, &["--keep", "1"]).is_done();
+    assert_eq!(backup_names(&to).len(), 1);
 }

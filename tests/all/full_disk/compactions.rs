@@ -100,6 +100,30 @@ async fn the_space_of_deleted_inline_files_is_used_again_without_a_restart() {
     assert_eq!(test_server.server.terminate(), Some(0));
 }
 
+/// Content of a large file is no cell: its upload alone makes RocksDB write the deletes, without which nothing is
+/// compacted.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_files_use_the_space_of_deleted_inline_files_without_a_restart() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mounted(&scratch.path().join("data"), "96m");
+    let mut test_server = TestServer::new(disk.serve("32MiB"), 1);
+    let mut next = fill(&mut test_server, 0, 200_000).await;
+    let stored = |test_server: &TestServer| test_server.stored.values().sum::<usize>();
+    let first = stored(&test_server);
+    for seed in test_server.stored.keys().copied().collect::<Vec<_>>() {
+        assert_eq!(test_server.delete(seed).await, StatusCode::NO_CONTENT, "file {seed}");
+    }
+    let begun = std::time::Instant::now();
+    while stored(&test_server) < first / 2 {
+        next += 1;
+        test_server.put(next, 2_000_000).await;
+        assert!(begun.elapsed().as_secs() < 60, "{} of {first} bytes fit again", stored(&test_server));
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    test_server.all_is_there().await;
+    assert_eq!(test_server.server.terminate(), Some(0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn compactions_of_a_small_disk_leave_the_reserve_to_deletes() {
     delete_at_once(96, 200_000).await;

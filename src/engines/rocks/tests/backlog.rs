@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rocksdb::properties;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::*;
 use crate::engines::rocks::backlog::LONG_AT_LEVEL_0;
 
-/// Sets at how many files of level 0 RocksDB compacts family `a`. It never slows writes and flushes down.
+/// Sets at how many files of level 0 RocksDB compacts family `a`.
 fn compact_at(rocks: &Rocks, files: &str) {
     let family = rocks.db.family("t", "a").unwrap();
-    let options = [("level0_slowdown_writes_trigger", "1000"), ("level0_file_num_compaction_trigger", files)];
-    rocks.db.raw.set_options_cf(&family, &options).unwrap();
+    rocks.db.raw.set_options_cf(&family, &[("level0_file_num_compaction_trigger", files)]).unwrap();
 }
 
 /// A store whose family `a` has so many files in level 0 that writes wait.
@@ -23,6 +23,9 @@ async fn with_backlog(dir: &Path) -> Arc<Rocks> {
     for n in 0..LONG_AT_LEVEL_0 {
         commit(&rocks, changes(vec![changed(&format!("row {n}"), vec![put("a", "q", "v")])])).await;
         rocks.flush();
+    }
+    for property in [properties::ACTUAL_DELAYED_WRITE_RATE, properties::IS_WRITE_STOPPED] {
+        assert_eq!(rocks.db.raw.property_int_value(property).unwrap(), Some(0), "RocksDB limits writes");
     }
     rocks
 }

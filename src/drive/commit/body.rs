@@ -1,0 +1,69 @@
+//! Reads the body of an upload, or the content of a copy, into content that no row names yet.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use tokio::time::timeout;
+
+use super::Committer;
+use super::reserved::Reserved;
+use crate::budget::WAIT;
+use crate::content::{ContentError, StagedContent, Upload};
+use crate::drive::error::{DriveError, PutError, Result};
+use crate::schema::file::Digest;
+
+/// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
+/// is in memory, and the commit writes it. After an error nothing is left. The whole length is reserved of the quota.
+pub async fn stage<E>(
+    committer: &Committer,
+    upload: Upload,
+    (length, body): (u64, impl Stream<Item = std::result::Result<Bytes, E>>),
+    reserved: &mut Reserved,
+) -> std::result::Result<StagedContent, PutError<E>> {
+    Ok(read_body(committer, upload, (Some(length), body), reserved).await?.finish().await?)
+}
+
+/// The content of an upload, which has to have all these digests.
+pub(super) async fn finish(upload: Upload, digests: &[Digest]) -> Result<StagedContent> {
+    let staged = upload.finish().await?;
+    if digests.iter().any(|digest| *digest != staged.digest) {
+        return Err(DriveError::DigestMismatch(staged.digest));
+    }
+    Ok(staged)
+}
+
+/// Reads a body to its end. If the disk has no space for it, the store frees the space of deleted small files, for the
+/// next attempt.
+pub(super) async fn read_body<E>(
+    committer: &Committer,
+    upload: Upload,
+    (length, body): (Option<u64>, impl Stream<Item = std::result::Result<Bytes, E>>),
+    reserved: &mut Reserved,
+) -> std::result::Result<Upload, PutError<E>> {
+    let read = read_pieces(upload, length, body, reserved).await;
+    if let Err(PutError::Drive(DriveError::Content(ContentError::Full(_)))) = &read {
+        committer.namespace.tables.free_deleted_space().await;
+    }
+    read
+}
+
+async fn read_pieces<E>(
+    mut upload: Upload,
+    length: Option<u64>,
+    body: impl Stream<Item = std::result::Result<Bytes, E>>,
+    reserved: &mut Reserved,
+) -> std::result::Result<Upload, PutError<E>> {
+    if upload.is_crowded() {
+        return Err(DriveError::NoMemory.into());
+    }
+    timeout(WAIT, upload.reserve(length)).await.map_err(|_| DriveError::NoMemory)??;
+    let mut body = pin!(body);
+    while let Some(piece) = body.next().await {
+        let piece = piece.map_err(PutError::Body)?;
+        reserved.grow(piece.len()).await?;
+        timeout(WAIT, upload.grow(piece.len())).await.map_err(|_| DriveError::NoMemory)?;
+        upload.write(piece).await?;
+    }
+    Ok(upload)
+}
