@@ -8,8 +8,6 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rocksdb::properties::NUM_IMMUTABLE_MEM_TABLE;
-
 use super::db::{Db, Families};
 use super::raw::{FamilyHandle, family_name};
 use super::write_error::WriteError;
@@ -18,45 +16,77 @@ use crate::table::StoreError;
 /// A write waits while one of its column families has so many write buffers that are full and not flushed.
 const LONG_IN_BUFFERS: u64 = 4;
 /// A write waits while one of its column families has so many SST files in level 0.
-pub(super) const LONG_AT_LEVEL_0: u64 = 48;
-/// RocksDB's name of the number of SST files in level 0.
+pub(super) const LONG_AT_LEVEL_0: u64 = 128;
+/// From so many files on, each group waits once, the longer the more files there are: writes then come at about the
+/// pace of compactions, and no client waits long for its own. All files together are 50 seconds for a compaction.
+const SLOW_AT_LEVEL_0: u64 = 24;
+const SLOW_FOR_A_FILE: Duration = Duration::from_millis(10);
+/// RocksDB's names of both numbers.
+const UNFLUSHED_BUFFERS: &str = "rocksdb.num-immutable-mem-table";
 const FILES_AT_LEVEL_0: &str = "rocksdb.num-files-at-level0";
-/// How long a write waits before it looks at the backlog again.
+/// How long a write waits before it looks at a long backlog again.
 const PAUSE: Duration = Duration::from_millis(1);
 /// After how long a wait is logged.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
 impl Db {
-    /// Waits while the backlog of one of these column families is long. Blocks the thread, for as long as RocksDB works.
+    /// Waits for a while if the backlog of one of these column families grows, and as long as one is long. Blocks the
+    /// thread.
     ///
     /// Errors: that of [`ready`](Self::ready). Nothing was written.
     pub fn wait_for_backlog(&self, families: &Families<'_>) -> Result<(), WriteError> {
         let begun = Instant::now();
         let mut is_logged = false;
-        while let Some((family, _)) = families.iter().find(|(family, handle)| self.has_long_backlog(family, handle)) {
+        loop {
+            let mut waits = families.iter().map(|(family, handle)| self.wait_for_family(family, handle));
+            if let Some(wait) = waits.try_fold(Duration::ZERO, |longest, next| Some(longest.max(next?))) {
+                let left = wait.saturating_sub(begun.elapsed());
+                if left > Duration::ZERO {
+                    sleep(left);
+                }
+                return Ok(());
+            }
             if let Err(error) = self.ready() {
                 self.disk_was_full.fetch_or(matches!(error, StoreError::Full(_)), Ordering::Relaxed);
                 return Err(WriteError::not_sent(error));
             }
             if !is_logged && begun.elapsed() >= LONG_WAIT {
                 is_logged = true;
-                tracing::warn!(
-                    ?family,
-                    "writes have waited for {LONG_WAIT:?} for a flush or a compaction: is the disk slow?"
-                );
+                tracing::warn!("writes have waited for {LONG_WAIT:?} for a flush or a compaction: is the disk slow?");
             }
             sleep(PAUSE);
         }
-        Ok(())
     }
 
-    fn has_long_backlog(&self, (table, family): &(&str, &str), handle: &FamilyHandle<'_>) -> bool {
-        if self.raw.property_int_value_cf(handle, NUM_IMMUTABLE_MEM_TABLE).is_ok_and(|n| n >= Some(LONG_IN_BUFFERS)) {
-            return true;
+    /// How long a write to this column family waits; none while its backlog is long.
+    fn wait_for_family(&self, (table, family): &(&str, &str), handle: &FamilyHandle<'_>) -> Option<Duration> {
+        let number = |property: &str| self.raw.property_int_value_cf(handle, property).ok().flatten().unwrap_or(0);
+        if number(UNFLUSHED_BUFFERS) >= LONG_IN_BUFFERS {
+            return None;
         }
-        let files = self.raw.property_int_value_cf(handle, FILES_AT_LEVEL_0);
-        // The files of a family that is not compacted never become fewer.
-        files.is_ok_and(|files| files >= Some(LONG_AT_LEVEL_0))
-            && self.damaged_files.is_compacted(&family_name(table, family))
+        match number(FILES_AT_LEVEL_0) {
+            few if few < SLOW_AT_LEVEL_0 => Some(Duration::ZERO),
+            // They never become fewer.
+            _ if !self.damaged_files.is_compacted(&family_name(table, family)) => Some(Duration::ZERO),
+            files => wait_for_files(files),
+        }
+    }
+}
+
+/// How long a write waits for so many files in level 0; none while they are too many.
+fn wait_for_files(files: u64) -> Option<Duration> {
+    let slow = u32::try_from(files.saturating_sub(SLOW_AT_LEVEL_0)).unwrap_or(u32::MAX);
+    (files < LONG_AT_LEVEL_0).then(|| SLOW_FOR_A_FILE.saturating_mul(slow))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_waits_the_longer_the_more_files_there_are() {
+        for (files, wait) in [(0, Some(0)), (24, Some(0)), (25, Some(10)), (127, Some(1_030)), (128, None)] {
+            assert_eq!(wait_for_files(files), wait.map(Duration::from_millis), "{files}");
+        }
     }
 }

@@ -296,7 +296,7 @@ async fn what_no_backup_has_made_is_neither_removed_nor_taken() {
     fs::write(&stray, "mine").unwrap();
     for round in 1..3 {
         let kept = run("backup", &to, &data, &["--keep", "1"]);
-        assert!(kept.code == Some(1) && kept.err.contains(".DS_Store"), "{kept:?}");
+        assert!(kept.code == Some(1) && kept.out.contains(".DS_Store"), "{kept:?}");
         // The old one, and the newest.
         assert!(backup_names(&to).len() == 2 && stray.exists(), "round {round}: {:?}", backup_names(&to));
     }
