@@ -126,8 +126,9 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Begins to free the space of deleted cells, if it has not just done so. For others that have found too little space
-    /// on the disk: a plan that needs space does it by itself. The space comes back within seconds, if there is any.
+    /// Begins to free the space of deleted cells, unless it has just done so: the space comes back within seconds. Call it
+    /// if a write besides the store, of content, has found too little space on the disk. [`commit`](Self::commit) does so
+    /// by itself.
     fn free_deleted_space(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }

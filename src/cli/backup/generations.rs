@@ -91,7 +91,7 @@ impl Generations {
     /// Locks the folder of backups; creates it if it is missing.
     ///
     /// Errors: `Inside` if the data folder is in it, or it in the data folder; `Busy` while another backup is made there;
-    /// `NotOurs` if a folder with the name of a backup that is being removed is none.
+    /// `NotOurs` if the folder `going` has what no backup makes.
     pub fn open(dir: &Path, data: &Path) -> Result<Self> {
         create_folder(dir)?;
         let dir = with_path(dir, fs::canonicalize(dir))?;
@@ -144,9 +144,10 @@ impl Generations {
     ///
     /// Backups of other drives, and those with an unreadable manifest, are neither counted nor removed. A backup
     /// without a drive id counts as one of this drive. A backup of a damaged drive may lack files: it is not counted,
-    /// and is removed once it is older than those that are kept. One with a file that is not of it is not removed.
+    /// and is removed once it is older than those that are kept. A backup with a file that no backup makes is
+    /// not removed.
     ///
-    /// Returns those that were not removed, as errors.
+    /// Returns the backups with such files, as errors.
     pub fn remove_old(&self, many: usize, drive: Option<&str>) -> Result<Vec<BackupFailed>> {
         let mut complete = self.complete()?.readable;
         complete.retain(|one| one.manifest.drive.is_none() || one.manifest.drive.as_deref() == drive);

@@ -33,8 +33,8 @@ pub(super) async fn finish(upload: Upload, digests: &[Digest]) -> Result<StagedC
     Ok(staged)
 }
 
-/// Reads a body to its end. If the disk has no space for it, the store frees the space of deleted small files, for the
-/// next attempt.
+/// Reads a body to its end. If the disk has no space for it, the store frees the space of deleted cells, those of small
+/// files: this upload fails, and the next one of a client may fit.
 pub(super) async fn read_body<E>(
     committer: &Committer,
     upload: Upload,

@@ -17,9 +17,10 @@ use crate::table::StoreError;
 const LONG_IN_BUFFERS: u64 = 4;
 /// A write waits while one of its column families has so many SST files in level 0.
 pub(super) const LONG_AT_LEVEL_0: u64 = 128;
-/// From so many files on, each group waits once, the longer the more files there are: writes then come at about the
-/// pace of compactions, and no client waits long for its own. All files together are 50 seconds for a compaction.
+/// From so many files on, each group of plans waits once before its write, a second at most. If each group adds a file,
+/// these waits are 50 seconds together, in which a compaction may end, before writes wait for it.
 const SLOW_AT_LEVEL_0: u64 = 24;
+/// How long such a group waits for each file beyond that.
 const SLOW_FOR_A_FILE: Duration = Duration::from_millis(10);
 /// RocksDB's names of both numbers.
 const UNFLUSHED_BUFFERS: &str = "rocksdb.num-immutable-mem-table";
@@ -58,7 +59,7 @@ impl Db {
         }
     }
 
-    /// How long a write to this column family waits; none while its backlog is long.
+    /// How long a write to this column family waits once. None if its backlog is long: then it waits and looks again.
     fn wait_for_family(&self, (table, family): &(&str, &str), handle: &FamilyHandle<'_>) -> Option<Duration> {
         let number = |property: &str| self.raw.property_int_value_cf(handle, property).ok().flatten().unwrap_or(0);
         if number(UNFLUSHED_BUFFERS) >= LONG_IN_BUFFERS {
@@ -73,7 +74,7 @@ impl Db {
     }
 }
 
-/// How long a write waits for so many files in level 0; none while they are too many.
+/// How long a write waits once for so many files in level 0. None if they are too many: then it waits and looks again.
 fn wait_for_files(files: u64) -> Option<Duration> {
     let slow = u32::try_from(files.saturating_sub(SLOW_AT_LEVEL_0)).unwrap_or(u32::MAX);
     (files < LONG_AT_LEVEL_0).then(|| SLOW_FOR_A_FILE.saturating_mul(slow))

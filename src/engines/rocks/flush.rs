@@ -4,7 +4,7 @@
 //! even for rows that were deleted since, so a flush frees space.
 //!
 //! The space of deleted rows in SST files comes back with a compaction. RocksDB compacts an SST file of tombstones at
-//! once, but a flush must write it before: so a refused write flushes deletes, too.
+//! once. That file exists only after a flush, so the store flushes deletes when it refuses a write for lack of space.
 //!
 //! After a start on a disk without space for a flush, all data of the WAL stays in memory, with no bound on write
 //! buffers (`wal_in_memory`). Such a store reads and deletes. The first write that finds space for a flush ends that
@@ -32,7 +32,7 @@ use crate::table::store::Result;
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The least time between a flush and the next one that is for deletes: each of those has a compaction after it.
 const DELETES_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a write waits for a flush. RocksDB delays flushes while compaction is behind.
+/// How long a write waits for a flush.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -213,8 +213,8 @@ impl Rocks {
             *last = Some(Instant::now());
             flushed.map_err(ReadError::from)?;
             if wal_in_memory.load(Ordering::Relaxed) {
-                // Before the first compaction takes the space. After a full disk, until the next start, RocksDB requires
-                // as much space as the largest write buffer had.
+                // Now, before the first compaction takes the space. Until the next start RocksDB recovers from a full disk
+                // only if as much is free as its largest write buffer had.
                 disk_space::allocate_log(db.raw.path(), tuning.log_for_deletes());
                 for ((_, spec), family) in tables.iter().zip(&families) {
                     let buffer = tuning.write_buffer(spec).to_string();

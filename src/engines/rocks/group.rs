@@ -97,12 +97,16 @@ impl<'a> Group<'a> {
         self.batch.is_empty()
     }
 
+    /// Waits for the [backlog](Db::wait_for_backlog) of the families that it writes.
+    pub fn wait_for_backlog(&self) -> std::result::Result<(), WriteError> {
+        self.db.wait_for_backlog(&self.families)
+    }
+
     /// Writes the accepted plans. After `Ok` they are durable.
     pub fn write(self) -> std::result::Result<(), WriteError> {
         if self.is_empty() {
             return Ok(());
         }
-        self.db.wait_for_backlog(&self.families)?;
         self.db.kept.begin(&self.changed);
         // IMPORTANT: no `end` after an error. What was to be written may be in the log.
         self.db.write(self.batch)?;

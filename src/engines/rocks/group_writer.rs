@@ -88,6 +88,7 @@ impl GroupWriter {
         if group.is_empty() {
             return Ok(());
         }
+        group.wait_for_backlog()?;
         let start = Instant::now();
         let written = group.write();
         stats.synced = Some(start.elapsed());

@@ -5,7 +5,8 @@ use crate::table::StoreError;
 /// A failed write of a group; each with RocksDB's message.
 #[derive(Clone, Debug)]
 pub(super) enum WriteError {
-    /// RocksDB was asked to write it. `full`: whether the disk was full, and nothing of the write reached it.
+    /// RocksDB was asked to write it. `full`: whether the disk was full, and no sync has failed. Then the outcome is known
+    /// once the store is ready again.
     Sent {
         cause: String,
         full: bool,

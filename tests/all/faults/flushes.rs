@@ -107,7 +107,7 @@ async fn writes_return_after_a_flush_that_fails_while_write_buffers_are_full() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // A flush tries to create the SST file of each column family, one after the other.
+    // RocksDB fails to create the SST file of each column family after a second, one after the other.
     let mut run = FlushRun::new(folder.path(), Duration::from_secs(1));
     let begun = Instant::now();
     run.fill().await;
