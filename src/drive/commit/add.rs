@@ -98,7 +98,7 @@ pub async fn add<E>(
     let PutOptions { mime, creator, modified, length, digests, .. } = options;
     let upload = committer.content.upload().of_stranger(memory);
     let upload = read_body(committer, upload, (length, body), &mut reserved).await?;
-    let (staged, new) = (finish(upload, &digests).await?, NewVersion { mime, creator, modified });
+    let (staged, new) = (finish(committer, upload, &digests).await?, NewVersion { mime, creator, modified });
     let adding = |caller| store(committer.clone(), requester, name.clone(), (staged, new, reserved), caller);
     Ok(committer.gate.run_here(adding).await?)
 }

@@ -14,27 +14,31 @@ use crate::drive::error::{DriveError, PutError, Result};
 use crate::schema::file::Digest;
 
 /// Reads a body to its end. No row names the staged content yet. A content file is durable now; content of up to 256 KiB
-/// is in memory, and the commit writes it. After an error nothing is left. The whole length is reserved of the quota.
+/// is in memory, and the commit writes it. After an error nothing is left. The whole length is reserved of the user's quota.
 pub async fn stage<E>(
     committer: &Committer,
     upload: Upload,
     (length, body): (u64, impl Stream<Item = std::result::Result<Bytes, E>>),
     reserved: &mut Reserved,
 ) -> std::result::Result<StagedContent, PutError<E>> {
-    Ok(read_body(committer, upload, (Some(length), body), reserved).await?.finish().await?)
+    let upload = read_body(committer, upload, (Some(length), body), reserved).await?;
+    Ok(finish(committer, upload, &[]).await?)
 }
 
-/// The content of an upload, which has to have all these digests.
-pub(super) async fn finish(upload: Upload, digests: &[Digest]) -> Result<StagedContent> {
-    let staged = upload.finish().await?;
+/// Ends an upload: its content is durable then, unless it is in memory. The content has to have all these digests.
+pub(super) async fn finish(committer: &Committer, upload: Upload, digests: &[Digest]) -> Result<StagedContent> {
+    let finished = upload.finish().await;
+    if let Err(error) = &finished {
+        free_deleted_space_if_full(committer, error).await;
+    }
+    let staged = finished?;
     if digests.iter().any(|digest| *digest != staged.digest) {
         return Err(DriveError::DigestMismatch(staged.digest));
     }
     Ok(staged)
 }
 
-/// Reads a body to its end. If the disk has no space for it, the store frees the space of deleted cells, those of small
-/// files: this upload fails, and the next one of a client may fit.
+/// Reads a body to its end. What it has written may not be durable before [`finish`].
 pub(super) async fn read_body<E>(
     committer: &Committer,
     upload: Upload,
@@ -42,10 +46,18 @@ pub(super) async fn read_body<E>(
     reserved: &mut Reserved,
 ) -> std::result::Result<Upload, PutError<E>> {
     let read = read_pieces(upload, length, body, reserved).await;
-    if let Err(PutError::Drive(DriveError::Content(ContentError::Full(_)))) = &read {
-        committer.namespace.tables.free_deleted_space().await;
+    if let Err(PutError::Drive(DriveError::Content(error))) = &read {
+        free_deleted_space_if_full(committer, error).await;
     }
     read
+}
+
+/// If the disk has no space for content, the store frees the space of deleted cells, those of small files: this upload
+/// fails, and the next one of a client may fit.
+async fn free_deleted_space_if_full(committer: &Committer, error: &ContentError) {
+    if let ContentError::Full(_) = error {
+        committer.namespace.tables.free_deleted_space().await;
+    }
 }
 
 async fn read_pieces<E>(

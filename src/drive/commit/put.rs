@@ -72,7 +72,7 @@ impl ReceivedUpload {
     }
 
     async fn stage(self) -> Result<StagedVersion> {
-        let staged = finish(self.upload, &self.digests).await?;
+        let staged = finish(&self.committer, self.upload, &self.digests).await?;
         let Self { requester, path, new, rules, found, reserved, .. } = self;
         Ok(StagedVersion { requester, path, staged, new, rules, found, reserved })
     }

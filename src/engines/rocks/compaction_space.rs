@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::options::TableSizes;
+use super::options::SstSizes;
 use super::raw::RocksDb;
 
-/// How long the sizes of the SST files are used at least.
-const MAX_AGE: Duration = Duration::from_millis(100);
-/// They are read at most for this part of the time: RocksDB blocks writes meanwhile.
-const MAX_LOAD: u32 = 100;
+/// The sizes of the SST files are not read again before this time has passed.
+const MIN_AGE: Duration = Duration::from_millis(100);
+/// To read them takes at most a hundredth of the time: RocksDB blocks writes meanwhile.
+const LOAD_DIVISOR: u32 = 100;
 
 /// What a compaction may read: its inputs, as far as it is known.
 #[derive(Default)]
@@ -66,9 +66,9 @@ impl CompactionSpace {
 
     /// Bytes for the largest compaction that may come next. `available`: reads the sizes of the SST files again if more
     /// bytes than these seem to be necessary. `buffered`: bytes in write buffers.
-    pub fn needed(&self, available: u64, sizes: TableSizes, raw: &RocksDb, buffered: impl Fn() -> u64) -> u64 {
+    pub fn needed(&self, available: u64, sizes: SstSizes, raw: &RocksDb, buffered: impl Fn() -> u64) -> u64 {
         let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = inputs.read_at.is_none_or(|(at, took)| at.elapsed() > MAX_AGE.max(took * MAX_LOAD));
+        let is_old = inputs.read_at.is_none_or(|(at, took)| at.elapsed() > MIN_AGE.max(took * LOAD_DIVISOR));
         if is_old && (inputs.read_at.is_none() || space_for(inputs.bytes, sizes) > available) {
             let start = Instant::now();
             // What is flushed meanwhile counts twice, and nothing is missed.
@@ -79,7 +79,7 @@ impl CompactionSpace {
                         files.iter().map(|file| (file.column_family_name.as_str(), file.level, file.size as u64));
                     inputs.bytes = largest_inputs(files, sizes).saturating_add(unflushed);
                 }
-                Err(error) => tracing::warn!(%error, "RocksDB does not list the tables in use"),
+                Err(error) => tracing::warn!(%error, "RocksDB does not list its SST files"),
             }
             inputs.read_at = Some((Instant::now(), start.elapsed()));
         }
@@ -88,8 +88,8 @@ impl CompactionSpace {
 }
 
 impl PlanInFlight<'_> {
-    /// Says that the plan is written from now on: it counts as written even if that fails.
-    pub fn is_written(&mut self) {
+    /// Call it before the write: from then on the plan counts as written, even if the write fails.
+    pub fn count_as_written(&mut self) {
         self.written = true;
     }
 }
@@ -107,13 +107,13 @@ impl Drop for PlanInFlight<'_> {
 
 /// The disk space for a compaction of these inputs: for its output, which is hardly larger, and for the SST file that
 /// RocksDB preallocates last.
-fn space_for(inputs: u64, sizes: TableSizes) -> u64 {
-    let all = inputs.saturating_add(inputs.min(sizes.table));
+fn space_for(inputs: u64, sizes: SstSizes) -> u64 {
+    let all = inputs.saturating_add(inputs.min(sizes.file));
     all.saturating_add(all / 10)
 }
 
 /// The most bytes that one compaction reads. `files`: column family, level and size of each SST file.
-fn largest_inputs<'a>(files: impl Iterator<Item = (&'a str, i32, u64)>, sizes: TableSizes) -> u64 {
+fn largest_inputs<'a>(files: impl Iterator<Item = (&'a str, i32, u64)>, sizes: SstSizes) -> u64 {
     let (mut families, mut largest) = (BTreeMap::<_, BTreeMap<i32, u64>>::new(), 0);
     for (family, level, size) in files {
         *families.entry(family).or_default().entry(level).or_default() += size;
@@ -137,7 +137,7 @@ fn inputs_of_family(levels: &BTreeMap<i32, u64>, others: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const SIZES: TableSizes = TableSizes { table: 10, level: 40, merged: 100 };
+    const SIZES: SstSizes = SstSizes { file: 10, level: 40, merged: 100 };
 
     #[test]
     fn the_largest_inputs_are_of_one_family_and_two_levels() {
@@ -169,7 +169,7 @@ mod tests {
         let refused = space.begin(10);
         assert_eq!((space.in_flight(), bytes()), (110, 110));
         drop(refused);
-        written.is_written();
+        written.count_as_written();
         assert_eq!((space.in_flight(), bytes()), (100, 100));
         drop(written);
         assert_eq!((space.in_flight(), bytes()), (0, 100));

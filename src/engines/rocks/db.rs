@@ -1,9 +1,8 @@
-//! The open database: opening it, its column families, its writes, and the conditions that stop them.
+//! The open database: opening it, its column families, and its writes.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -15,7 +14,7 @@ use super::degraded::{self, DegradedDb};
 use super::disk_space;
 use super::error_text::{is_failed_sync, is_full, is_full_for_good};
 use super::files;
-use super::folder_lock::{FOLDER_MOVED, FolderLock};
+use super::folder_lock::FolderLock;
 use super::kept_rows::KeptRows;
 use super::keys;
 use super::options::Tuning;
@@ -24,6 +23,7 @@ use super::read_tier::PointReadOptions;
 use super::tables_file::TablesFile;
 use super::wal_check::{self, WalTail};
 use super::write_error::WriteError;
+use super::write_state::FullDiskFailures;
 use crate::table::store::Result;
 use crate::table::validate::RuleViolation;
 use crate::table::{StoreError, TableSpec};
@@ -41,14 +41,12 @@ pub(super) struct RowFamily {
 pub(super) struct Db {
     pub raw: Arc<RocksDb>,
     pub points: PointReadOptions,
-    read_only: bool,
+    pub read_only: bool,
     pub damaged_files: DamagedFiles,
     pub kept: KeptRows,
     /// Why writes are stopped; unset while they are not.
-    stopped: OnceLock<String>,
-    /// Whether a write has failed on a full disk since [`check_disk_was_full`](Self::check_disk_was_full) last found
-    /// RocksDB ready.
-    pub disk_was_full: AtomicBool,
+    pub stopped: OnceLock<String>,
+    pub full_disk_failures: FullDiskFailures,
     /// None if the database is open read-only.
     shutdown_marker: Option<clean_shutdown::MarkerOnDrop>,
     /// None in a folder that no process has ever opened for writing.
@@ -159,7 +157,7 @@ impl Db {
             damaged_files,
             kept: KeptRows::new(&[], 0),
             stopped: OnceLock::new(),
-            disk_was_full: AtomicBool::default(),
+            full_disk_failures: FullDiskFailures::default(),
             shutdown_marker: None,
             lock,
             _open: open,
@@ -208,17 +206,11 @@ impl Db {
             if !full || is_full_for_good(&cause) {
                 self.stop_writes(&cause);
             }
-            self.disk_was_full.fetch_or(full, Ordering::Relaxed);
+            if full {
+                self.full_disk_failures.add();
+            }
             WriteError::Sent { cause, full }
         })
-    }
-
-    /// Refuses all writes from now on.
-    pub fn stop_writes(&self, cause: &str) {
-        if self.stopped.set(cause.to_owned()).is_ok() {
-            tracing::error!(cause, "a write failed: the store accepts no more writes until a restart");
-            self.damaged_files.add_from_error(&self.raw, cause);
-        }
     }
 
     /// Whether the path of the folder no longer leads to it. If so, this also disables RocksDB's deletion of files
@@ -229,25 +221,6 @@ impl Db {
             tracing::error!(%error, "RocksDB may remove files of the folder that is at the path now");
         }
         is_moved
-    }
-
-    /// Errors: `ReadOnly` if the database is open read-only; `Stopped` after a write has failed permanently, or if the
-    /// folder was moved: RocksDB would create files in the folder that is at the path now.
-    pub fn writable(&self) -> Result<()> {
-        if self.is_moved() {
-            self.stop_writes(FOLDER_MOVED);
-        }
-        self.check_stopped()
-    }
-
-    /// As [`writable`](Self::writable), without a look at the folder, which takes a call of the system. The writer of
-    /// a group looks before each write.
-    pub fn check_stopped(&self) -> Result<()> {
-        match self.stopped.get() {
-            _ if self.read_only => Err(StoreError::ReadOnly),
-            None => Ok(()),
-            Some(cause) => Err(StoreError::Stopped(cause.clone())),
-        }
     }
 
     /// Compacts the SST files of the row's family, which drops its tombstones. Takes up to seconds.
@@ -367,13 +340,5 @@ fn open_error(dir: &Path, error: rocksdb::Error) -> StoreError {
         (true, _) => StoreError::Full(message),
         (_, true) => StoreError::Damaged(message),
         _ => StoreError::Failed(message),
-    }
-}
-
-#[cfg(test)]
-impl Db {
-    /// Stops writes, as after a failed write.
-    pub fn stop(&self, cause: String) {
-        self.stopped.set(cause).unwrap();
     }
 }

@@ -9,28 +9,24 @@
 //! After a start on a disk without space for a flush, all data of the WAL stays in memory, with no bound on write
 //! buffers (`wal_in_memory`). Such a store reads and deletes. The first write that finds space for a flush ends that
 //! state.
-//!
-//! After a write on a full disk RocksDB refuses writes until there is space, and checks for it every 5 seconds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use rocksdb::{ErrorKind, FlushOptions, WaitForCompactOptions};
+use rocksdb::FlushOptions;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Rocks;
 use super::db::Db;
 use super::disk_space;
-use super::error_text::is_full;
 use super::raw::{ReadError, family_name};
-use crate::table::StoreError;
 use crate::table::store::Result;
 
 /// The least time between two flushes for disk space: each leaves a small SST file in every column family.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The least time between a flush and the next one that is for deletes: each of those has a compaction after it.
+/// The least time between a flush and the next one that is for deletes: RocksDB compacts after each of those.
 const DELETES_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a write waits for a flush.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,47 +50,9 @@ impl FlushState {
     }
 }
 
-impl Db {
-    /// Checks whether RocksDB accepts writes now.
-    ///
-    /// Errors: as [`writable`](Self::writable); `Full` or `Failed` during a transient error of RocksDB. Damage that a
-    /// background compaction has found is permanent: the first call stops all writes.
-    pub fn ready(&self) -> Result<()> {
-        self.writable()?;
-        // No property shows a background error. A wait with the least timeout returns it at once.
-        let mut no_time = WaitForCompactOptions::default();
-        // In microseconds.
-        no_time.set_timeout(1);
-        match self.raw.wait_for_compact(&no_time) {
-            Err(e) if is_full(e.as_ref()) => Err(StoreError::Full(e.into_string())),
-            Err(e) if e.kind() == ErrorKind::Corruption => {
-                self.stop_writes(e.as_ref());
-                self.writable()
-            }
-            Err(e) if e.kind() != ErrorKind::TimedOut => Err(StoreError::Failed(e.into_string())),
-            _ => Ok(()),
-        }
-    }
-
-    /// Errors: `Full` while RocksDB refuses writes after one on a full disk, even if there is space now: RocksDB
-    /// checks every 5 seconds. The outcome of a write that RocksDB refuses is unknown, so do not try one.
-    fn check_disk_was_full(&self) -> Result<()> {
-        if !self.disk_was_full.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        match self.ready() {
-            Err(full @ StoreError::Full(_)) => Err(full),
-            _ => {
-                self.disk_was_full.store(false, Ordering::Relaxed);
-                Ok(())
-            }
-        }
-    }
-}
-
 impl Rocks {
-    /// Errors: `Full` if there is no space to flush the write buffers. An attempt would stop all writes for a while,
-    /// deletes too.
+    /// Errors: `Full` if there is no space to flush the write buffers. After an attempt RocksDB would refuse all writes
+    /// for a while, deletes too.
     pub(super) fn check_space_to_flush(&self) -> Result<()> {
         self.space.check_flush(self.tuning.buffered() as u64)
     }
@@ -102,7 +60,8 @@ impl Rocks {
     /// Checks for disk space before a write, and flushes if there is little. `needed`: whether a write without enough
     /// space is refused.
     ///
-    /// Errors: `Full` if the write is refused after the flush, or RocksDB would refuse it.
+    /// Errors: `Full` if there is too little space and it is `needed`, also after the flush if one was possible; or if RocksDB
+    /// would refuse the write.
     pub(super) async fn ensure_space(&self, needed: bool) -> Result<()> {
         self.flush_for_space(needed).await?;
         self.db.check_disk_was_full()
@@ -111,23 +70,23 @@ impl Rocks {
     async fn flush_for_space(&self, needed: bool) -> Result<()> {
         let wal_in_memory = self.flushes.wal_in_memory.load(Ordering::Relaxed);
         // Many deletes could fill the reserve with their WAL, so half of the reserve is for the flush.
-        if !needed && !wal_in_memory && !self.space.is_low(self.kept_now()) {
+        if !needed && !wal_in_memory && !self.space.is_low(self.kept_free_now()) {
             return Ok(());
         }
-        match self.space.check(self.kept_now()) {
+        match self.space.check(self.kept_free_now()) {
             Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
             Ok(()) => self.flush_in_time(MIN_INTERVAL).await,
-            Err(full) if !self.flush_to_free().await => return if needed { Err(full) } else { Ok(()) },
-            Err(_) => {}
+            Err(_) => {
+                let _could_flush = self.flush_to_free().await;
+            }
         }
-        if needed { self.space.check(self.kept_now()) } else { Ok(()) }
+        if needed { self.space.check(self.kept_free_now()) } else { Ok(()) }
     }
 
-    /// Flushes if a flush frees space, unless one has just done so. Returns false if a flush would free no space now, or has
-    /// no space for its SST files.
+    /// Flushes if a flush could free space, unless one has just done so. Returns whether it could: false if a flush would free
+    /// no space now, or has no space for its SST files.
     pub(super) async fn flush_to_free(&self) -> bool {
-        let wal_in_memory = self.flushes.wal_in_memory.load(Ordering::Relaxed);
-        let Some(interval) = self.flush_interval(wal_in_memory) else { return false };
+        let Some(interval) = self.flush_interval() else { return false };
         self.flush_in_time(interval).await;
         true
     }
@@ -142,7 +101,8 @@ impl Rocks {
 
     /// How long after the last flush the next one may begin. None if a flush would free no space now, or has no space for
     /// its SST files.
-    fn flush_interval(&self, wal_in_memory: bool) -> Option<Duration> {
+    fn flush_interval(&self) -> Option<Duration> {
+        let wal_in_memory = self.flushes.wal_in_memory.load(Ordering::Relaxed);
         let has_space = || self.check_space_to_flush().is_ok();
         match self.space.can_flush(self.tuning.buffered() as u64) {
             true => Some(MIN_INTERVAL),
@@ -153,23 +113,23 @@ impl Rocks {
         }
     }
 
-    /// Says that a plan was committed that frees space.
+    /// Call it after each plan that may free space.
     pub(super) fn note_delete(&self) {
         self.flushes.has_deletes.store(true, Ordering::Relaxed);
     }
 
     /// Bytes that are kept free besides the reserve: for a flush of the write buffers, for the plans that are being
-    /// committed (in the WAL, then in write buffers), and for a compaction. `free`: see
-    /// [`Store::background_space`](crate::table::Store::background_space).
-    pub(super) fn kept(&self, free: u64) -> u64 {
+    /// committed (each twice: in the WAL, and in a write buffer), and for a compaction. `free`: free bytes beyond the
+    /// reserve.
+    pub(super) fn kept_free(&self, free: u64) -> u64 {
         let buffered = || self.tuning.buffered() as u64;
         let unflushed = buffered() + 2 * self.compactions.in_flight();
         let available = free.saturating_sub(unflushed);
         unflushed + self.compactions.needed(available, self.tuning.sizes(), &self.db.raw, buffered)
     }
 
-    pub(super) fn kept_now(&self) -> u64 {
-        self.kept(self.space.beyond_reserve())
+    pub(super) fn kept_free_now(&self) -> u64 {
+        self.kept_free(self.space.beyond_reserve())
     }
 
     /// Creates the ballast file for the next start, if there is none and plenty of space now.
@@ -178,7 +138,7 @@ impl Rocks {
         if !no_ballast.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let kept = self.kept_now();
+        let kept = self.kept_free_now();
         if !self.space.has_plenty(kept) || !no_ballast.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
@@ -225,7 +185,7 @@ impl Rocks {
                 tuning.bound();
                 wal_in_memory.store(false, Ordering::Relaxed);
                 db.damaged_files.resume(&db.raw, tables.iter().map(|(table, spec)| family_name(table, &spec.name)));
-                tracing::info!("there is disk space again: the data of the log is written to tables");
+                tracing::info!("there is disk space again: the data of the log is written to table files");
             }
             Ok(())
         };

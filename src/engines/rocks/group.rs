@@ -48,7 +48,7 @@ enum CheckResult {
 }
 
 /// A change of a plan, and what it needs to know of the present cells.
-struct ReadyChange<'p> {
+struct ResolvedChange<'p> {
     table: &'static str,
     row: &'p RowKey,
     family: &'static str,
@@ -79,7 +79,7 @@ impl<'a> Group<'a> {
     pub fn add(&mut self, plan: &Plan, any_tombstones: bool) -> PlanVerdict {
         let evaluated = self.evaluate(plan, any_tombstones).and_then(|verdict| match verdict {
             // IMPORTANT: do all that may fail before the first change of the batch.
-            PlanVerdict::Accepted => Ok((verdict, self.ready(plan)?)),
+            PlanVerdict::Accepted => Ok((verdict, self.resolve_changes(plan)?)),
             other => Ok((other, Vec::new())),
         });
         match evaluated {
@@ -190,8 +190,8 @@ impl<'a> Group<'a> {
 
     /// The changes of a plan, in its order. A plan names a row once, and of that row a counter once, so that no change
     /// alters what another one reads here.
-    fn ready<'p>(&mut self, plan: &'p Plan) -> Result<Vec<ReadyChange<'p>>> {
-        let mut ready = Vec::with_capacity(plan.changes());
+    fn resolve_changes<'p>(&mut self, plan: &'p Plan) -> Result<Vec<ResolvedChange<'p>>> {
+        let mut resolved = Vec::with_capacity(plan.changes());
         for (table, row, change) in changes(plan) {
             let family = change.family();
             let effect = match change {
@@ -204,9 +204,9 @@ impl<'a> Group<'a> {
                 Change::Delete { qualifier, .. } => Effect::Delete(qualifier),
                 Change::DeleteFamily { .. } => Effect::DeleteFamily(self.stored_in(table, row, family)?),
             };
-            ready.push(ReadyChange { table, row, family, effect });
+            resolved.push(ResolvedChange { table, row, family, effect });
         }
-        Ok(ready)
+        Ok(resolved)
     }
 
     fn stored_in(&mut self, table: &'static str, row: &[u8], family: &'static str) -> Result<StoredCells> {
@@ -233,12 +233,12 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn apply(&mut self, changes: Vec<ReadyChange<'_>>) -> Result<()> {
+    fn apply(&mut self, changes: Vec<ResolvedChange<'_>>) -> Result<()> {
         // Look up all families first: a missing one must not leave half of the plan in the batch.
         for change in &changes {
             self.families.get(change.table, change.family)?;
         }
-        for ReadyChange { table, row, family: name, effect } in changes {
+        for ResolvedChange { table, row, family: name, effect } in changes {
             let family = self.families.get(table, name)?;
             let written = match &effect {
                 Effect::Put(qualifier, _) | Effect::Delete(qualifier) => Written::Cell(qualifier),

@@ -20,7 +20,8 @@
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`kept_rows`]: rows that are read often; [`sst_reader`], [`scrub`]: SST
 //!   files read whole
 //! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups;
-//!   [`backlog`]: groups wait for flushes and compactions; [`write_error`]: why a group could not be written
+//!   [`write_state`]: whether writes are accepted; [`backlog`]: groups wait for flushes and compactions; [`write_error`]:
+//!   why a group could not be written
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
 //! - [`commit_stats`], [`metrics`]: counters of the commits, and metrics of the engine
@@ -64,6 +65,7 @@ mod unwritten;
 mod version_edit;
 mod wal_check;
 mod write_error;
+mod write_state;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -255,7 +257,7 @@ impl Rocks {
         let mut in_flight = self.compactions.begin(plan.bytes());
         self.ensure_space(needs_space).await?;
         self.precheck_empty(&plan).await?;
-        in_flight.is_written();
+        in_flight.count_as_written();
         let mut compacted = 0;
         let _caller = self.committer.caller();
         loop {
@@ -382,18 +384,18 @@ impl Store for Rocks {
         Box::pin(async move {
             self.db.check_stopped()?;
             self.ensure_space(true).await?;
-            if bytes == 0 { Ok(()) } else { self.space.check(self.kept_now().saturating_add(bytes)) }
+            if bytes == 0 { Ok(()) } else { self.space.check(self.kept_free_now().saturating_add(bytes)) }
         })
     }
 
     fn free_deleted_space(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let _has_flushed = self.flush_to_free().await;
+            let _could_flush = self.flush_to_free().await;
         })
     }
 
     fn background_space(&self, free: u64) -> u64 {
-        self.kept(free)
+        self.kept_free(free)
     }
 
     fn commit(&self, plan: Plan) -> BoxFuture<'_, Result<Outcome>> {

@@ -104,7 +104,7 @@ impl Rocks {
         let opened = (db, closing);
         let rocks = Self::start(opened, tables, tuning, space, skip)?;
         rocks.reread_damaged()?;
-        let no_ballast = wal_in_memory || !disk_space::keep_ballast(dir, rocks.kept_now());
+        let no_ballast = wal_in_memory || !disk_space::keep_ballast(dir, rocks.kept_free_now());
         Ok(Self { flushes: FlushState::new(wal_in_memory, no_ballast), ..rocks })
     }
 

@@ -21,7 +21,7 @@ const DAY: u64 = 24 * 60 * 60;
 const UNBOUNDED: usize = 32 << 30;
 
 /// More write buffers, and more SST files of level 0, than any column family has: RocksDB never stops writes, or slows
-/// them down. They wait before RocksDB for the [`backlog`](super::backlog).
+/// them down. Writes wait in [`backlog`](super::backlog) instead, before they reach RocksDB.
 const NEVER: i32 = 1 << 20;
 
 /// The largest size of a write buffer; half of the reserve on a small file system.
@@ -37,36 +37,36 @@ const LARGEST: usize = 32 * MIB;
 const LARGEST_OF_OTHERS: usize = 16 * MIB;
 
 /// The size of a large SST file; a thousandth of a smaller file system, so that a compaction takes no large part of it.
-const TABLE: u64 = 64 * MIB as u64;
+const LARGE_FILE: u64 = 64 * MIB as u64;
 /// The size of a large SST file on the smallest file system.
-const SMALLEST_TABLE: u64 = 2 * MIB as u64;
+const SMALLEST_FILE: u64 = 2 * MIB as u64;
 
 /// Bytes of a write buffer in addition to those that the WAL fills: for later writes, and for partly filled arena
 /// blocks.
 const SLACK: usize = 16 * MIB;
 
-/// SST files that a running store may add beyond twice those at its start: 256 GiB of them.
-const SPARE_TABLES: u64 = 4_096;
+/// SST files that a running store may add beyond twice those at its start: 256 GiB of the largest size.
+const SPARE_FILES: u64 = 4_096;
 
 /// Below this many bytes the parts of the budget would be too small to work with.
 const LEAST: usize = 16 * MIB;
 
 /// Sizes of SST files and of what a compaction merges, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TableSizes {
+pub(super) struct SstSizes {
     /// A large SST file.
-    pub table: u64,
+    pub file: u64,
     /// The first level below level 0.
     pub level: u64,
     /// `max_compaction_bytes`: [`compaction_space`](super::compaction_space) says what it bounds.
     pub merged: u64,
 }
 
-impl TableSizes {
+impl SstSizes {
     /// The sizes on a file system of this many bytes.
     fn of_disk(total: u64) -> Self {
-        let table = (total / 1_024).clamp(SMALLEST_TABLE, TABLE);
-        Self { table, level: 4 * table, merged: 12 * table }
+        let file = (total / 1_024).clamp(SMALLEST_FILE, LARGE_FILE);
+        Self { file, level: 4 * file, merged: 12 * file }
     }
 }
 
@@ -85,8 +85,8 @@ pub(super) struct Tuning {
     /// The size of each write buffer regardless of the budget.
     fixed: Option<usize>,
     /// SST files open at once; -1: all.
-    open_tables: i32,
-    sizes: TableSizes,
+    open_files: i32,
+    sizes: SstSizes,
 }
 
 impl Tuning {
@@ -98,8 +98,8 @@ impl Tuning {
         // No stalls: at the limit RocksDB flushes the oldest buffer, and writers continue meanwhile.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffered, false, cache.clone());
         let arena = (buffered / 128).min(MIB);
-        let sizes = TableSizes::of_disk(u64::MAX);
-        Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_tables: -1, sizes }
+        let sizes = SstSizes::of_disk(u64::MAX);
+        Self { cache, memory, buffers, buffered, arena, largest: LARGEST, fixed: None, open_files: -1, sizes }
     }
 
     /// Bytes of all write buffers together, out of this memory budget.
@@ -111,11 +111,11 @@ impl Tuning {
     pub fn with_disk(self, dir: &Path) -> Self {
         let Some((total, reserve)) = disk_space::sizes_of(dir) else { return self };
         let largest = usize::try_from(reserve / 2).map_or(LARGEST, |half| half.min(LARGEST));
-        Self { largest, sizes: TableSizes::of_disk(total), ..self }
+        Self { largest, sizes: SstSizes::of_disk(total), ..self }
     }
 
     /// Sizes of SST files.
-    pub fn sizes(&self) -> TableSizes {
+    pub fn sizes(&self) -> SstSizes {
         self.sizes
     }
 
@@ -125,13 +125,13 @@ impl Tuning {
     /// Keeps all open otherwise: RocksDB then checks them when it opens the database, not at their first read.
     pub fn with_handles(self, dir: &Path, limit: u64) -> Self {
         let third = limit / 3;
-        let tables = numbered(dir, "sst").map_or(0, |tables| tables.len() as u64);
+        let files = numbered(dir, "sst").map_or(0, |files| files.len() as u64);
         // During a compaction the new files exist besides the old ones.
-        if 2 * tables + SPARE_TABLES <= third {
+        if 2 * files + SPARE_FILES <= third {
             return self;
         }
-        tracing::info!(tables, limit, "not all tables are kept open: the limit of open files is low");
-        Self { open_tables: i32::try_from(third).unwrap_or(i32::MAX), ..self }
+        tracing::info!(files, limit, "not all table files are kept open: the limit of open files is low");
+        Self { open_files: i32::try_from(third).unwrap_or(i32::MAX), ..self }
     }
 
     /// Sizes of a write buffer to try for a WAL of this many bytes: one that the WAL should not fill, then one that it
@@ -214,7 +214,7 @@ impl Tuning {
         options.set_compaction_readahead_size(2 * MIB);
         // Reads run on threads that serve requests: delete files in a background job.
         options.set_avoid_unnecessary_blocking_io(true);
-        options.set_max_open_files(self.open_tables);
+        options.set_max_open_files(self.open_files);
         options.set_max_file_opening_threads(16);
 
         options.set_log_level(LogLevel::Info);
@@ -245,7 +245,8 @@ impl Tuning {
         options.set_level_compaction_dynamic_level_bytes(true);
         let level_0 = Self::level_0_files(spec);
         options.set_level_zero_file_num_compaction_trigger(level_0);
-        // RocksDB slows writes down to 16 KiB a second within seconds: after each flush by a fifth for each family.
+        // RocksDB would slow writes down to 16 KiB a second within seconds: each flush adds a file to each family, and
+        // each of these files takes a fifth off the rate.
         options.set_level_zero_slowdown_writes_trigger(NEVER);
         options.set_level_zero_stop_writes_trigger(NEVER);
         options.set_soft_pending_compaction_bytes_limit(usize::MAX);
@@ -255,7 +256,7 @@ impl Tuning {
         options.set_optimize_filters_for_hits(spec.cells == CellSize::Large);
         options.set_max_bytes_for_level_base(self.sizes.level);
         options.set_max_bytes_for_level_multiplier(10.0);
-        options.set_target_file_size_base(self.sizes.table);
+        options.set_target_file_size_base(self.sizes.file);
         options.set_max_compaction_bytes(self.sizes.merged);
         // Compacts an SST file soon if half of 8,192 consecutive keys are deleted: reads and checks for an empty family
         // pay for every tombstone that they skip.
@@ -296,8 +297,8 @@ impl Tuning {
     }
 
     /// Files of level 0 at which they are merged into the next level. Each merge reads and writes a part of that level as
-    /// well: for content, which is written once, that is most of what a write costs. Sixteen full write buffers are as
-    /// large as that level; of more, RocksDB merges them anyway.
+    /// well: for content, which is written once, that is most of what a write costs. Sixteen of the largest write
+    /// buffers are as large as that level. If there are more, RocksDB merges them within level 0.
     fn level_0_files(spec: &FamilySpec) -> i32 {
         match spec.cells {
             CellSize::Small => 4,

@@ -2,7 +2,7 @@
 
 use crate::table::StoreError;
 
-/// A failed write of a group; each with RocksDB's message.
+/// A failed write of a group; each variant has the cause in words.
 #[derive(Clone, Debug)]
 pub(super) enum WriteError {
     /// RocksDB was asked to write it. `full`: whether the disk was full, and no sync has failed. Then the outcome is known

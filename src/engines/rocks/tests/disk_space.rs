@@ -44,12 +44,12 @@ async fn the_space_for_a_compaction_is_left_besides_the_reserve() {
     // What is in memory, the table that it becomes, and a new one of the same size, that is preallocated.
     set(&free, 1 << 20).await;
     assert!(!is_accepted(&rocks).await);
-    let kept = rocks.kept(0);
+    let kept = rocks.kept_free(0);
     assert!((28 << 20..50 << 20).contains(&kept), "{kept}");
     rocks.flush();
     set(&free, 1 << 20).await;
     assert!(!is_accepted(&rocks).await);
-    let kept = rocks.kept(0);
+    let kept = rocks.kept_free(0);
     assert!((19 << 20..28 << 20).contains(&kept), "{kept}");
     set(&free, RESERVE + kept - (2 << 20)).await;
     assert!(!is_accepted(&rocks).await);
@@ -63,7 +63,7 @@ async fn the_space_for_a_compaction_is_left_besides_the_reserve() {
 async fn a_caller_may_ask_for_more_space_than_a_plan_needs() {
     let dir = tempfile::tempdir().unwrap();
     let (rocks, free) = with_free_space(dir.path(), 1 << 20).await;
-    set(&free, RESERVE + rocks.kept_now() + (4 << 20)).await;
+    set(&free, RESERVE + rocks.kept_free_now() + (4 << 20)).await;
     assert!(rocks.has_space_for(0).await.is_ok() && rocks.has_space_for(2 << 20).await.is_ok());
     assert!(matches!(rocks.has_space_for(8 << 20).await, Err(StoreError::Full(_))));
 }
@@ -73,7 +73,7 @@ async fn deletes_below_half_of_the_reserve_flush_their_log() {
     let dir = tempfile::tempdir().unwrap();
     let (rocks, free) = with_free_space(dir.path(), 10 << 20).await;
     let delete = || changes(vec![changed("row", vec![Change::DeleteFamily { family: "a" }])]);
-    let kept = rocks.kept(u64::MAX);
+    let kept = rocks.kept_free(u64::MAX);
     for (bytes, flushes) in [(RESERVE * 3 / 4 + kept, false), (RESERVE / 4 + kept, true)] {
         set(&free, bytes).await;
         commit(&rocks, delete()).await;
