@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::backup_folder::{CompleteBackup, ManifestFile};
 use super::copier::{FileCopier, create_folder, digest};
-use super::generations::{Generation, ManifestFile};
 use super::repair_tables::{link_or_copy, sound_ones};
 use super::{Progress, Result, with_path};
 
@@ -14,7 +14,7 @@ use super::{Progress, Result, with_path};
 /// be read in an earlier backup. `last` is the one of `complete` whose files are linked.
 pub fn copy(
     from: &Path,
-    (complete, last): (&[Generation], Option<&Generation>),
+    (complete, last): (&[CompleteBackup], Option<&CompleteBackup>),
     copier: &mut FileCopier,
     progress: &mut Progress,
 ) -> Result<(BTreeMap<String, ManifestFile>, usize)> {

@@ -3,15 +3,16 @@
 //! 1. Copy the content files. They never change, so this needs no server.
 //! 2. The [source] makes a checkpoint of its store at one instant, and from then on removes no content file.
 //! 3. Copy the checkpoint, then the content files that it names and that are still missing. Release the source.
-//! 4. Check the copy as `rowdrive check` does, write its manifest, and rename it to its number among the [generations].
+//! 4. Check the copy as `rowdrive check` does, write its manifest, and give it its number in the
+//!    [folder of backups](backup_folder).
 //!
 //! Files that an earlier backup has are hard links to it. The next run uses what an interrupted one has copied.
 
+mod backup_folder;
 mod content_files;
 mod content_path;
 mod copier;
 mod copy_store;
-mod generations;
 mod progress;
 mod repair_content;
 mod repair_tables;
@@ -36,11 +37,11 @@ use rowdrive::table::StoreError;
 use super::{CommandOutcome, signals, size_arg};
 use crate::data_folder::part::{self, DrivePart};
 use crate::data_folder::{self, DataFolderError, FolderState};
+use backup_folder::{BackupFolder, BackupList};
+pub use backup_folder::{Manifest, find, is_backup};
 use content_files::ContentCopy;
 use copier::{FileCopier, Suspicion};
 pub use copier::{create_folder, digest, is_readable, keep_time, sync_file_system};
-use generations::{BackupList, Generations};
-pub use generations::{Manifest, find, is_backup};
 pub use progress::Progress;
 use repair_content::{ContentRepair, ContentState};
 use repair_tables::CopiedStore;
@@ -126,6 +127,8 @@ pub enum BackupFailed {
     NoBackup(PathBuf),
     #[error("{0} was not made by a backup: move it away, or keep the backups in another folder")]
     NotOurs(PathBuf),
+    #[error("{0} has a folder with the number {max}, which no other number follows: move that away", max = u64::MAX)]
+    NoNumber(PathBuf),
     #[error("{0} is an old backup, and not removed: no backup makes {1}, so move that away")]
     Mixed(PathBuf, PathBuf),
     #[error("{0} is not empty: a drive is restored into a folder of its own")]
@@ -194,13 +197,13 @@ impl Backup {
         }
         let data = with_path(&self.data, std::fs::canonicalize(&self.data))?;
         check_outside_drives(&self.to)?;
-        let generations = Generations::open(&self.to, &data)?;
-        let found = generations.complete()?;
+        let folder = BackupFolder::open(&self.to, &data)?;
+        let found = folder.complete()?;
         let mut progress = Progress::new();
         let drive = with_path(&data, data_folder::drive_id(&data))?;
         self.check_existing(&found, &data, drive.as_deref(), &progress)?;
         let BackupList { readable: complete, unreadable: passed_over } = found;
-        let partial = generations.partial()?;
+        let partial = folder.partial()?;
         // A damaged backup may have damaged files: link none of them.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
         let mut copier = FileCopier::new(&partial);
@@ -245,8 +248,8 @@ impl Backup {
         let program = env!("CARGO_PKG_VERSION").to_owned();
         let CheckSummary { files, bytes, .. } = summary;
         let manifest = Manifest { format: 1, program, schema: LATEST, made, drive, files, damaged, db };
-        let path = generations.add(&manifest)?;
-        let leaves = !damaged && self.remove_old(&generations, manifest.drive.as_deref(), &progress)?;
+        let path = folder.add(&manifest)?;
+        let leaves = !damaged && self.remove_old(&folder, manifest.drive.as_deref(), &progress)?;
         let unread = if self.verify { "" } else { "; content was read in part: --verify reads all of it" };
         progress.print(&format!("{}: {files} files, {bytes} bytes; {}{unread}", path.display(), copier.in_words()));
         progress.finish()?;
@@ -258,8 +261,8 @@ impl Backup {
     }
 
     /// Removes old backups. Prints those that have to be left, and returns whether there are any.
-    fn remove_old(&self, generations: &Generations, drive: Option<&str>, progress: &Progress) -> Result<bool> {
-        let left = generations.remove_old(self.keep, drive)?;
+    fn remove_old(&self, folder: &BackupFolder, drive: Option<&str>, progress: &Progress) -> Result<bool> {
+        let left = folder.remove_old(self.keep, drive)?;
         left.iter().for_each(|error| progress.print(&error.to_string()));
         Ok(!left.is_empty())
     }

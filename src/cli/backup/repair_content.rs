@@ -14,9 +14,9 @@ use rowdrive::schema::file::{self, Attributes};
 use rowdrive::schema::{CF, FileId, file_row};
 use rowdrive::table::{RowQuery, StoreError, Tables};
 
+use super::backup_folder::CompleteBackup;
 use super::content_path::{id_in_name, path_of};
 use super::copier::Suspicion;
-use super::generations::Generation;
 use super::sample::Sample;
 use super::{BackupFailed, Progress, Result, create_folder, keep_time, with_path};
 
@@ -44,7 +44,7 @@ impl ContentState {
 pub struct ContentRepair<'a> {
     pub data: &'a Path,
     pub partial: &'a Path,
-    pub complete: &'a [Generation],
+    pub complete: &'a [CompleteBackup],
     pub tables: &'a Tables,
 }
 

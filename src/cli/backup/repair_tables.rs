@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::generations::{Generation, ManifestFile};
+use super::backup_folder::{CompleteBackup, ManifestFile};
 use super::{OpenCopy, Progress, Result, digest, remove, with_path};
 
 /// The store of an unfinished backup, of which every row is read once.
@@ -18,7 +18,7 @@ pub struct CopiedStore<'a> {
     from: &'a Path,
     /// The unfinished backup.
     to: &'a Path,
-    complete: &'a [Generation],
+    complete: &'a [CompleteBackup],
     pub entries: BTreeMap<String, ManifestFile>,
     /// For each damaged table, the tables of earlier backups that were not tried yet.
     candidates: BTreeMap<String, Vec<(PathBuf, ManifestFile)>>,
@@ -30,7 +30,7 @@ impl<'a> CopiedStore<'a> {
     pub fn new(
         from: &'a Path,
         to: &'a Path,
-        complete: &'a [Generation],
+        complete: &'a [CompleteBackup],
         entries: BTreeMap<String, ManifestFile>,
     ) -> Self {
         Self { from, to, complete, entries, candidates: BTreeMap::new(), taken: BTreeMap::new() }
@@ -133,7 +133,7 @@ impl<'a> CopiedStore<'a> {
 }
 
 /// The undamaged files of this name in `db` of earlier backups, the newest first.
-pub fn sound_ones(complete: &[Generation], name: &str) -> impl Iterator<Item = (PathBuf, ManifestFile)> {
+pub fn sound_ones(complete: &[CompleteBackup], name: &str) -> impl Iterator<Item = (PathBuf, ManifestFile)> {
     complete.iter().rev().filter_map(move |one| {
         let (path, entry) = (one.path.join("db").join(name), one.manifest.db.get(name)?);
         digest(&path).is_ok_and(|found| found == entry.sha256).then(|| (path, entry.clone()))

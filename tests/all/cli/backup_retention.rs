@@ -143,6 +143,22 @@ async fn a_backup_with_a_damaged_manifest_is_named_and_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_backup_for_which_there_is_no_number_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, to) = (scratch.path().join("data"), scratch.path().join("backups"));
+    stored(&data, "photo").await;
+    let last = to.join(format!("{}_2026-01-02T03-04-05", u64::MAX));
+    fs::create_dir_all(&last).unwrap();
+    let refused = run("backup", &to, &data, &[]);
+    assert!(refused.code == Some(3) && refused.err.contains("number 18446744073709551615"), "{refused:?}");
+    assert!(!to.join("partial").exists(), "before anything is copied");
+    // Too large for a number: it is a folder like any other.
+    fs::rename(&last, to.join(format!("{}0_2026-01-02T03-04-05", u64::MAX))).unwrap();
+    run("backup", &to, &data, &[]).is_done();
+    assert!(backup_names(&to)[0].starts_with("0001_"), "{:?}", backup_names(&to));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backup_without_its_manifest_is_named_and_skipped() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, to, again) = (scratch.path().join("data"), scratch.path().join("backups"), scratch.path().join("again"));

@@ -1,7 +1,7 @@
 //! The backups in a folder. Each is a numbered data folder with a manifest, which is written last.
 //!
 //! A backup is made in `partial` and renamed once it is complete and durable. An old one is renamed before it is
-//! removed. So each folder with a number is complete.
+//! removed. So each backup with a number is complete; people may have copied an incomplete one into the folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -16,7 +16,7 @@ use crate::data_folder::names::{CONTENT, DB, LOCK, MANIFEST};
 
 const PARTIAL: &str = "partial";
 /// The name of a backup while it is removed.
-const REMOVED: &str = "going";
+const BEING_REMOVED: &str = "going";
 /// What is in a backup.
 const PARTS: &[&str] = &[DB, CONTENT, MANIFEST];
 
@@ -55,7 +55,7 @@ pub struct ManifestFile {
 }
 
 /// A complete backup.
-pub struct Generation {
+pub struct CompleteBackup {
     number: u64,
     pub path: PathBuf,
     pub manifest: Manifest,
@@ -63,16 +63,16 @@ pub struct Generation {
 
 /// The backups of a folder, oldest first.
 pub struct BackupList {
-    pub readable: Vec<Generation>,
+    pub readable: Vec<CompleteBackup>,
     /// The numbers of backups with a manifest that is missing or cannot be read, and the errors.
     pub unreadable: Vec<(u64, BackupFailed)>,
 }
 
 impl BackupList {
     /// The newest backup with the id of a drive, if that is another drive than this one.
-    pub fn of_another(&self, drive: Option<&str>) -> Option<&Generation> {
+    pub fn of_another(&self, drive: Option<&str>) -> Option<&CompleteBackup> {
         let newest = self.readable.iter().rev().find(|one| one.manifest.drive.is_some())?;
-        // Without an id, this version has never served the data folder. It creates no data folder without one.
+        // A data folder without an id was never served by this version.
         (drive.is_some() && newest.manifest.drive.as_deref() != drive).then_some(newest)
     }
 
@@ -82,12 +82,12 @@ impl BackupList {
     }
 }
 
-pub struct Generations {
+pub struct BackupFolder {
     dir: PathBuf,
     _lock: File,
 }
 
-impl Generations {
+impl BackupFolder {
     /// Locks the folder of backups; creates it if it is missing.
     ///
     /// Errors: `Inside` if the data folder is in it, or it in the data folder; `Busy` while another backup is made there;
@@ -105,15 +105,16 @@ impl Generations {
             Err(TryLockError::WouldBlock) => return Err(BackupFailed::Busy(dir)),
             Err(TryLockError::Error(error)) => return with_path(&lock, Err(error)),
         }
-        let generations = Self { dir, _lock: file };
-        generations.finish_removal()?;
-        Ok(generations)
+        let folder = Self { dir, _lock: file };
+        folder.finish_removal()?;
+        Ok(folder)
     }
 
     /// The folder where the next backup is made. It may have files that an interrupted run has copied.
     ///
-    /// Errors: `NotOurs` if something else is there.
+    /// Errors: `NotOurs` if something else is there; `NoNumber` if there is no number for the backup.
     pub fn partial(&self) -> Result<PathBuf> {
+        self.next_number()?;
         let partial = self.dir.join(PARTIAL);
         check_own(&partial)?;
         create_folder(&partial)?;
@@ -124,6 +125,10 @@ impl Generations {
         complete(&self.dir)
     }
 
+    fn next_number(&self) -> Result<u64> {
+        self.complete()?.last_number().checked_add(1).ok_or_else(|| BackupFailed::NoNumber(self.dir.clone()))
+    }
+
     /// Writes the manifest of the backup in `partial`, and renames the backup to its number.
     pub fn add(&self, manifest: &Manifest) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
@@ -132,7 +137,7 @@ impl Generations {
         with_path(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
         // IMPORTANT: sync before the rename: a folder with a number is complete.
         sync_file_system(&partial)?;
-        let number = self.complete()?.last_number() + 1;
+        let number = self.next_number()?;
         let time: String = manifest.made.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
         let to = self.dir.join(format!("{number:04}_{time}"));
         with_path(&to, fs::rename(&partial, &to))?;
@@ -155,25 +160,25 @@ impl Generations {
         let oldest = undamaged.nth(many.saturating_sub(1)).map_or(0, |one| one.number);
         let mut left = Vec::new();
         for old in complete.iter().filter(|one| one.number < oldest) {
-            // IMPORTANT: before the rename. Under the other name the folder would stop all later backups.
+            // IMPORTANT: before the rename. As `going`, the folder would make all later backups fail.
             if let Some(foreign) = foreign_entry(&old.path)? {
                 left.push(BackupFailed::Mixed(old.path.clone(), foreign));
                 continue;
             }
-            with_path(&old.path, fs::rename(&old.path, self.dir.join(REMOVED)))?;
+            with_path(&old.path, fs::rename(&old.path, self.dir.join(BEING_REMOVED)))?;
             self.finish_removal()?;
         }
         Ok(left)
     }
 
     fn finish_removal(&self) -> Result<()> {
-        let removed = self.dir.join(REMOVED);
+        let removed = self.dir.join(BEING_REMOVED);
         check_own(&removed)?;
         if removed.exists() { with_path(&removed, fs::remove_dir_all(&removed)) } else { Ok(()) }
     }
 }
 
-/// Other programs, and people, may use the names of this folder too.
+/// Other programs, and people, may have made a folder `partial` or `going`.
 ///
 /// Errors: [`BackupFailed::NotOurs`] if there is anything here but a backup, or parts of one.
 fn check_own(dir: &Path) -> Result<()> {
@@ -210,13 +215,13 @@ fn complete(dir: &Path) -> Result<BackupList> {
         let entry = with_path(dir, entry)?;
         let Some(number) = entry.file_name().to_str().and_then(number) else { continue };
         match read(&entry.path()) {
-            Ok(Some(manifest)) => found.readable.push(Generation { number, path: entry.path(), manifest }),
+            Ok(Some(manifest)) => found.readable.push(CompleteBackup { number, path: entry.path(), manifest }),
             // An incomplete copy of a backup. If it were skipped silently, an older backup would count as the newest.
             Ok(None) => found.unreadable.push((number, BackupFailed::NoBackup(entry.path()))),
             Err(error) => found.unreadable.push((number, error)),
         }
     }
-    found.readable.sort_by_key(|generation| generation.number);
+    found.readable.sort_by_key(|backup| backup.number);
     found.unreadable.sort_by_key(|(number, _)| *number);
     Ok(found)
 }
