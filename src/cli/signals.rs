@@ -3,8 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::thread::{self, sleep};
+use std::time::Duration;
 
-use rustix::process::Signal as Number;
+use rustix::process::{Signal as Number, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -102,6 +104,18 @@ fn is_ignored(number: Number) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask & (1 << (number.as_raw() - 1)) != 0
+}
+
+/// Ends the process by SIGKILL if it has not ended by itself after this time. At an exit with an open database RocksDB waits
+/// for the threads of its flushes, and after some failed flushes these wait for ever.
+pub fn end_within(time: Duration) {
+    let end = move || {
+        sleep(time);
+        kill_process(getpid(), Number::KILL)
+    };
+    if let Err(error) = thread::Builder::new().spawn(end) {
+        tracing::warn!(%error, "the process may not end by itself");
+    }
 }
 
 /// Ends the process by this signal, as if it had no handler: shells and scripts check the signal.

@@ -132,6 +132,16 @@ impl Server {
         }
     }
 
+    /// Waits until its first thread has ended; strace may still have others. Panics if it does not end in time.
+    pub async fn first_thread_ends(&self) {
+        let status = format!("/proc/{}/status", self.id());
+        let asked = Instant::now();
+        while !std::fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+            assert!(asked.elapsed() < PATIENCE, "the server does not end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Sends SIGTERM to the child process of the command, and returns the command's exit code.
     pub fn terminate_child(mut self) -> Option<i32> {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());

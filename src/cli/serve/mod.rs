@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -16,6 +15,7 @@ use rowdrive::migrate::MigrateError;
 use rowdrive::table::StoreError;
 use tokio::net::{TcpListener, TcpSocket};
 
+use self::closing::close_in_time;
 use self::open::{Opened, close, folder};
 use super::backup::{self, Backups};
 use super::config::{Configuration, ServeSettings};
@@ -25,6 +25,7 @@ use super::signals::{StopSignals, survive_file_size_limit};
 use super::{CommandOutcome, log, process_metrics, size_arg};
 use crate::data_folder::{self, DataFolderError};
 
+mod closing;
 mod connections;
 mod fd_limit;
 pub mod open;
@@ -257,17 +258,7 @@ impl Serve {
             backups.abort();
             let _ = backups.await;
         }
-        // Close in a task of its own: dropping a half-finished future would block this thread until the database is
-        // closed.
-        let closed = tokio::spawn(close(drive, rocks));
-        tokio::select! {
-            _ = closed => tracing::info!("stopped"),
-            // An exit while the database works may crash; it usually closes within this time.
-            () = async { again.await; tokio::time::sleep(AGAIN).await } => tracing::warn!("a second signal arrived: the store is not closed in order; nothing acknowledged is lost"),
-            () = tokio::time::sleep(CLOSE) => tracing::warn!(
-                "the store is still not closed after {} s: the process ends; nothing acknowledged is lost", CLOSE.as_secs()
-            ),
-        }
+        close_in_time(drive, rocks, again).await;
         Ok(CommandOutcome::Done)
     }
 }
@@ -314,12 +305,6 @@ impl Serve {
     }
 }
 
-/// How long closing may take. Acknowledged writes are synced: after an exit with an open store, as after a crash, the
-/// next start replays the log and completes unfinished clean-up.
-const CLOSE: Duration = Duration::from_secs(20);
-/// How long closing may still take after a second signal.
-const AGAIN: Duration = Duration::from_secs(2);
-
 /// Length of the listen queue, as far as the system allows (`net.core.somaxconn`). In a burst, the system of a client
 /// that finds the queue full tries again after a second.
 const BACKLOG: u32 = 4_096;
@@ -351,6 +336,8 @@ fn announcement(address: SocketAddr, is_secure: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::Parser;
 
     use super::*;

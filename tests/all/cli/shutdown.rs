@@ -230,14 +230,7 @@ async fn a_second_signal_ends_a_write_that_hangs() {
         terminate(server.id());
         refuses(&address).await;
     }
-    // Its first thread has ended; strace still has the one that hangs.
-    let status = format!("/proc/{}/status", server.id());
-    let ended = async {
-        while !std::fs::read_to_string(&status).unwrap().contains("State:\tZ") {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE / 2, ended).await.expect("it ends");
+    server.first_thread_ends().await;
     drop(slow);
     assert_eq!(tokio::task::spawn_blocking(move || server.wait()).await.unwrap(), Some(0));
     assert!(put.await.unwrap().is_err(), "it was never durable");

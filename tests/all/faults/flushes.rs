@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::client::{check_command, content, program, read_all, run_clean_check, serve_command};
 use super::strace::{StraceFault, newest_log};
-use crate::server::{Server, root};
+use crate::server::{Server, root, terminate};
 
 /// Uploads that are sent at the same time.
 #[derive(Clone, Copy)]
@@ -45,10 +45,15 @@ fn next_tables(data: &Path) -> Vec<PathBuf> {
 impl FlushRun {
     /// `delay`: how long RocksDB waits before it fails to create an SST file.
     fn new(folder: &Path, delay: Duration) -> Self {
+        Self::with_fault(folder, "openat", &format!("error=ENOSPC:delay_enter={}", delay.as_micros()))
+    }
+
+    /// `fault`: what strace does to this call for an SST file.
+    fn with_fault(folder: &Path, call: &str, fault: &str) -> Self {
         let data = folder.join("data");
         let server = Server::wait_for(serve_command(program(), &data), &data);
-        let inject = format!("inject=openat:error=ENOSPC:delay_enter={}", delay.as_micros());
-        let fault = StraceFault::attach(&server, "openat", &[inject], &next_tables(&data), &folder.join("trace"));
+        let inject = format!("inject={call}:{fault}");
+        let fault = StraceFault::attach(&server, call, &[inject], &next_tables(&data), &folder.join("trace"));
         Self { server, client: Client::new(), fault: Some(fault), rounds: 0, acknowledged: 0 }
     }
 
@@ -90,13 +95,42 @@ impl FlushRun {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert_eq!(self.server.terminate_in_time(), Some(0));
-        let data = folder.join("data");
-        let server = Server::wait_for(serve_command(program(), &data), &data);
-        let files = read_all(&self.client, &server.address).await.unwrap().files.len();
-        assert!(files >= self.acknowledged, "{files} files of {} uploads", self.acknowledged);
-        assert_eq!(server.terminate_in_time(), Some(0));
-        run_clean_check(check_command(program(), &data)).unwrap();
+        check_all_there(folder, self.acknowledged).await;
     }
+}
+
+/// Checks at the next start that all acknowledged uploads are there.
+async fn check_all_there(folder: &Path, acknowledged: usize) {
+    let data = folder.join("data");
+    let server = Server::wait_for(serve_command(program(), &data), &data);
+    let files = read_all(&Client::new(), &server.address).await.unwrap().files.len();
+    assert!(files >= acknowledged, "{files} files of {acknowledged} uploads");
+    assert_eq!(server.terminate_in_time(), Some(0));
+    run_clean_check(check_command(program(), &data)).unwrap();
+}
+
+/// RocksDB's exit handler waits for the thread of a flush.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_ends_although_a_flush_never_does() {
+    if !root("delaying system calls") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = FlushRun::with_fault(folder.path(), "fdatasync", "delay_enter=600000000");
+    let tables = next_tables(&folder.path().join("data"));
+    while !tables.iter().any(|table| table.exists()) {
+        run.upload(LARGE).await;
+    }
+    let FlushRun { server, fault, acknowledged, .. } = run;
+    for _ in 0..2 {
+        terminate(server.id());
+        // Two signals at once are one.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    server.first_thread_ends().await;
+    drop((fault, server));
+    assert!(acknowledged > 0);
+    check_all_there(folder.path(), acknowledged).await;
 }
 
 /// RocksDB recovers from a full disk by a second flush. That flush must not wait for a write that waits for the first
