@@ -70,6 +70,13 @@ impl MoveCopyArgs {
                 Err(ClientError::Problem(problem)) => {
                     return Err(self.with_remedy(client, *problem, (is_copy, was_folder)).await.into());
                 }
+                Err(ClientError::ConnectionLost(address, cause)) => {
+                    let outcome = match is_copy {
+                        true => format!("the copy may be done, or {}", self.partial_copy_remedy()),
+                        false => "the move may be done: look before you repeat it".to_owned(),
+                    };
+                    return Err(ClientError::ConnectionLost(address, format!("{cause}; {outcome}")).into());
+                }
                 answer => answer?,
             };
             if self.request.json {

@@ -43,7 +43,7 @@ const PAGE: &str = "2000";
 /// Why a request failed. The first text is the server's address, the second one the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("the server at {0} cannot be reached: {1}")]
+    #[error("the server at {0} cannot be reached: {1}; --server names another one")]
     Unreachable(String, String),
     #[error("the connection to {0} broke: {1}")]
     ConnectionLost(String, String),

@@ -292,7 +292,12 @@ async fn no_such_route() -> Problem {
     Problem::no_such_route()
 }
 
-async fn no_such_method(State(app): State<App>, pattern: MatchedPath) -> Problem {
-    let allow = app.callers.allow(pattern.as_str());
-    Problem::method(&allow, "The Allow header lists the methods of this resource.")
+async fn no_such_method(State(app): State<App>, matched: MatchedPath) -> Problem {
+    let detail = match matched.as_str() {
+        pattern::FS_ROOT | pattern::FS_PATH => {
+            "The Allow header lists the methods of this resource. PUT uploads a file, as `curl -T photo.jpg` does."
+        }
+        _ => "The Allow header lists the methods of this resource.",
+    };
+    Problem::method(&app.callers.allow(matched.as_str()), detail)
 }

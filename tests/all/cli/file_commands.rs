@@ -178,6 +178,6 @@ fn moving_copying_and_removing() {
     for line in ["ls", "stat /a", "find x", "files", "mv /a /b", "cp /a /b", "rm /a", "mkdir /a"] {
         let run = run_line(&address, line);
         assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{line}: {run:#?}");
-        assert!(run.err.contains("cannot be reached"), "{line}: {run:#?}");
+        assert!(run.err.contains("cannot be reached") && run.err.contains("--server"), "{line}: {run:#?}");
     }
 }

@@ -113,6 +113,21 @@ fn a_copy_that_is_forbidden_in_the_middle_says_that_a_part_may_be_there() {
     assert!(refused.code == Some(1) && refused.err.ends_with(part), "{refused:?}");
 }
 
+#[test]
+fn a_copy_or_move_that_has_lost_its_server_says_what_may_be_done() {
+    let fake = Fake::start(|request: Request| async move {
+        // A panic closes the connection.
+        assert!(!["/v1/copy", "/v1/move"].contains(&request.uri().path()), "the connection breaks");
+        problem(404, "not-found")
+    });
+    let copied = "the copy may be done, or /to may hold a part of the copy now, which the same command with --overwrite \
+                  completes";
+    for (command, outcome) in [("cp", copied), ("mv", "the move may be done: look before you repeat it")] {
+        let broken = rowdrive(&fake.address, &[&command, &"/from", &"/to"]);
+        assert!(broken.code == Some(3) && broken.err.ends_with(&format!("; {outcome}\n")), "{broken:?}");
+    }
+}
+
 const FILES: usize = 40;
 
 fn write_files(at: &Path) {

@@ -47,6 +47,8 @@ async fn unknown_routes_and_methods_are_refused() {
         for method in methods {
             let refused = app.send(method, target, &[], "").await.problem(405, "method-not-allowed");
             assert_eq!(listed(refused.header("allow")), allow, "{method} {target}");
+            let is_for_files = allow.contains("PUT");
+            assert_eq!(refused.text().contains("curl -T"), is_for_files, "{method} {target}");
         }
     }
     assert_eq!(app.get("/v1/fs/f").await.is(200).text(), "x");
