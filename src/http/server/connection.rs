@@ -33,7 +33,8 @@ use crate::http::metrics::CloseReason;
 
 /// Bytes of the buffers of a connection: a head at its limit fits.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
-/// Fields of the head of a request.
+/// The most fields of the head of a request. For HTTP/1.1 this is the library's own bound, for which it has memory at hand:
+/// it would allocate and fill memory for each request if it was given a number. [`http2`](super::http2) counts them.
 pub const HEAD_FIELDS: usize = 100;
 
 /// What answers requests.
@@ -87,7 +88,6 @@ pub async fn serve(
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head).max_header_size(HEAD_BYTES);
-    http.max_headers(HEAD_FIELDS);
     // An upper bound for the library's buffers, in either direction.
     http.max_buf_size(BUFFER_BYTES);
     let mut connection = http.serve_connection(TokioIo::new(stream), service);
