@@ -1,4 +1,4 @@
-//! The end of the server: the store is closed, or not in time.
+//! Closes the store at the end of the server, within a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,17 @@ use crate::cli::signals::end_within;
 const CLOSE: Duration = Duration::from_secs(20);
 /// How long closing may still take after a second signal.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long the exit of the process may take if the store is not closed, with the last lines of the log.
+/// How long the process may take to exit with an open store, with the last lines of its log.
 const EXIT: Duration = Duration::from_secs(5);
 
-/// Closes the store. If that takes too long, or a second signal arrives, the process ends with an open store.
+/// Closes the store. If it is not closed after 20 seconds, or 2 after a second signal, returns with an open store, and makes
+/// the process end within [`EXIT`].
 pub async fn close_in_time(drive: Drive, rocks: Arc<Rocks>, again: impl Future<Output = ()>) {
     // Close in a task of its own: dropping a half-finished future would block this thread until the database is closed.
     let closed = tokio::spawn(close(drive, rocks));
     tokio::select! {
         _ = closed => return tracing::info!("stopped"),
-        // An exit while the database works may crash; it usually closes within this time.
+        // An exit while the database works may crash; the store usually closes within 2 seconds.
         () = async { again.await; tokio::time::sleep(AGAIN).await } => tracing::warn!(
             "a second signal arrived: the store is not closed in order; nothing acknowledged is lost"
         ),

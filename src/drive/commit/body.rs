@@ -52,8 +52,8 @@ pub(super) async fn read_body<E>(
     read
 }
 
-/// If the disk has no space for content, the store frees the space of deleted cells, those of small files: this upload
-/// fails, and the next one of a client may fit.
+/// If the disk has no space for content, the store begins to free the space of deleted cells, those of small files. This
+/// upload fails, and a later one may fit.
 async fn free_deleted_space_if_full(committer: &Committer, error: &ContentError) {
     if let ContentError::Full(_) = error {
         committer.namespace.tables.free_deleted_space().await;

@@ -30,8 +30,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 const LOGGED_AFTER: Duration = Duration::from_secs(10);
 
 impl Db {
-    /// Delays a write while one of these column families has many SST files in level 0, and lets it wait while the backlog
-    /// of one is long. Blocks the thread.
+    /// Delays a write once if one of these column families has many SST files in level 0, and lets it wait until no backlog
+    /// is long. Blocks the thread.
     ///
     /// Errors: that of [`ready`](Self::ready). Nothing was written.
     pub fn wait_for_backlog(&self, families: &Families<'_>) -> Result<(), WriteError> {

@@ -20,7 +20,7 @@
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`kept_rows`]: rows that are read often; [`sst_reader`], [`scrub`]: SST
 //!   files read whole
 //! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups;
-//!   [`write_state`]: whether writes are accepted; [`backlog`]: groups wait for flushes and compactions; [`write_error`]:
+//!   [`write_state`]: whether writes are accepted, with [`full_disk_failures`]; [`backlog`]: groups wait for flushes and compactions; [`write_error`]:
 //!   why a group could not be written
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
@@ -41,6 +41,7 @@ mod error_text;
 mod files;
 mod flush;
 mod folder_lock;
+mod full_disk_failures;
 mod group;
 mod group_writer;
 mod kept_rows;

@@ -1,14 +1,14 @@
-//! Whether the store accepts writes. After a write on a full disk RocksDB refuses writes until there is space, for which it
-//! checks every 5 seconds. After any other failed write the store *stops* its writes: it accepts none until a restart.
+//! Whether the store accepts writes. If a write fails because the disk is full, RocksDB refuses writes, and looks for space
+//! every 5 seconds. After a failed sync, a log file that cannot be created, or any other failed write, the store *stops*
+//! its writes: it accepts none until a restart. So it does after a panic, after damage that a compaction has found, and if
+//! the folder was moved.
 //!
-//! | | asks | may stop writes |
+//! | | reads | may stop writes |
 //! |---|---|---|
-//! | [`check_stopped`](Db::check_stopped) | memory | no |
-//! | [`check_disk_was_full`](Db::check_disk_was_full) | as `ready`, once a write has failed on a full disk; else memory | yes |
-//! | [`writable`](Db::writable) | whether the folder is at its path | yes |
-//! | [`ready`](Db::ready) | that, and RocksDB | yes |
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! | [`check_stopped`](Db::check_stopped) | a flag | no |
+//! | [`check_disk_was_full`](Db::check_disk_was_full) | as `ready`, once a write has failed on a full disk; else a counter | yes |
+//! | [`writable`](Db::writable) | the flag, and the path of the folder | yes |
+//! | [`ready`](Db::ready) | those, and the state of RocksDB | yes |
 
 use rocksdb::{ErrorKind, WaitForCompactOptions};
 
@@ -17,32 +17,6 @@ use super::error_text::is_full;
 use super::folder_lock::FOLDER_MOVED;
 use crate::table::StoreError;
 use crate::table::store::Result;
-
-/// Counts writes that have failed on a full disk. After the first one RocksDB may refuse others.
-#[derive(Default)]
-pub(super) struct FullDiskFailures {
-    all: AtomicU64,
-    /// How many there were before RocksDB was last found to refuse none.
-    over: AtomicU64,
-}
-
-impl FullDiskFailures {
-    /// Counts a write, or a flush that writes wait for.
-    pub fn add(&self) {
-        self.all.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many there are; none if RocksDB has refused none after the last one. Read it before RocksDB is asked.
-    fn unresolved(&self) -> Option<u64> {
-        let over = self.over.load(Ordering::Relaxed);
-        Some(self.all.load(Ordering::Relaxed)).filter(|all| *all > over)
-    }
-
-    /// RocksDB refuses no writes after the first `all` of them.
-    fn resolve(&self, all: u64) {
-        self.over.fetch_max(all, Ordering::Relaxed);
-    }
-}
 
 impl Db {
     /// Stops writes.
@@ -99,7 +73,7 @@ impl Db {
         let Some(failures) = self.full_disk_failures.unresolved() else { return Ok(()) };
         match self.ready() {
             Err(full @ StoreError::Full(_)) => Err(full),
-            // Any other error is that of the write.
+            // If writes are stopped meanwhile, the write says so itself.
             _ => {
                 self.full_disk_failures.resolve(failures);
                 Ok(())
@@ -113,26 +87,5 @@ impl Db {
     /// Stops writes, as after a failed write.
     pub fn stop(&self, cause: String) {
         self.stopped.set(cause).unwrap();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_between_two_answers_of_rocksdb_is_not_forgotten() {
-        let failures = FullDiskFailures::default();
-        assert_eq!(failures.unresolved(), None);
-        failures.add();
-        // Two callers ask RocksDB. The first one has its answer, then a write fails, then the second one has its own.
-        let [first, second] = [(); 2].map(|()| failures.unresolved().unwrap());
-        failures.resolve(first);
-        assert_eq!(failures.unresolved(), None);
-        failures.add();
-        failures.resolve(second);
-        assert_eq!(failures.unresolved(), Some(2));
-        failures.resolve(2);
-        assert_eq!(failures.unresolved(), None);
     }
 }

@@ -128,7 +128,8 @@ async fn a_server_ends_although_a_flush_never_does() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     server.first_thread_ends().await;
-    drop((fault, server));
+    fault.unwrap().kill();
+    drop(server);
     assert!(acknowledged > 0);
     check_all_there(folder.path(), acknowledged).await;
 }
