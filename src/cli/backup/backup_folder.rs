@@ -76,9 +76,13 @@ impl BackupList {
         (drive.is_some() && newest.manifest.drive.as_deref() != drive).then_some(newest)
     }
 
-    fn last_number(&self) -> u64 {
+    /// The number of the next backup in this folder, whose backups these are.
+    ///
+    /// Errors: `NoNumber` if a backup has the highest number.
+    fn next_number(&self, dir: &Path) -> Result<u64> {
         let unread = self.unreadable.iter().map(|(number, _)| *number);
-        self.readable.iter().map(|one| one.number).chain(unread).max().unwrap_or_default()
+        let last = self.readable.iter().map(|one| one.number).chain(unread).max().unwrap_or_default();
+        last.checked_add(1).ok_or_else(|| BackupFailed::NoNumber(dir.to_owned()))
     }
 }
 
@@ -110,11 +114,11 @@ impl BackupFolder {
         Ok(folder)
     }
 
-    /// The folder where the next backup is made. It may have files that an interrupted run has copied.
+    /// The folder where the backup after these is made. It may have files that an interrupted run has copied.
     ///
     /// Errors: `NotOurs` if something else is there; `NoNumber` if there is no number for the backup.
-    pub fn partial(&self) -> Result<PathBuf> {
-        self.next_number()?;
+    pub fn partial(&self, complete: &BackupList) -> Result<PathBuf> {
+        complete.next_number(&self.dir)?;
         let partial = self.dir.join(PARTIAL);
         check_own(&partial)?;
         create_folder(&partial)?;
@@ -125,10 +129,6 @@ impl BackupFolder {
         complete(&self.dir)
     }
 
-    fn next_number(&self) -> Result<u64> {
-        self.complete()?.last_number().checked_add(1).ok_or_else(|| BackupFailed::NoNumber(self.dir.clone()))
-    }
-
     /// Writes the manifest of the backup in `partial`, and renames the backup to its number.
     pub fn add(&self, manifest: &Manifest) -> Result<PathBuf> {
         let partial = self.dir.join(PARTIAL);
@@ -137,7 +137,7 @@ impl BackupFolder {
         with_path(&path, File::create(&path).and_then(|mut file| file.write_all(&text)))?;
         // IMPORTANT: sync before the rename: a folder with a number is complete.
         sync_file_system(&partial)?;
-        let number = self.next_number()?;
+        let number = self.complete()?.next_number(&self.dir)?;
         let time: String = manifest.made.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
         let to = self.dir.join(format!("{number:04}_{time}"));
         with_path(&to, fs::rename(&partial, &to))?;

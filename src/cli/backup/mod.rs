@@ -202,8 +202,8 @@ impl Backup {
         let mut progress = Progress::new();
         let drive = with_path(&data, data_folder::drive_id(&data))?;
         self.check_existing(&found, &data, drive.as_deref(), &progress)?;
+        let partial = folder.partial(&found)?;
         let BackupList { readable: complete, unreadable: passed_over } = found;
-        let partial = folder.partial()?;
         // A damaged backup may have damaged files: link none of them.
         let last = complete.iter().rev().find(|one| !one.manifest.damaged);
         let mut copier = FileCopier::new(&partial);

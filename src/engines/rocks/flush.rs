@@ -76,19 +76,16 @@ impl Rocks {
         match self.space.check(self.kept_free_now()) {
             Ok(()) if !wal_in_memory => return self.keep_ballast_if_possible().await,
             Ok(()) => self.flush_in_time(MIN_INTERVAL).await,
-            Err(_) => {
-                let _could_flush = self.flush_to_free().await;
-            }
+            Err(_) => self.flush_to_free().await,
         }
         if needed { self.space.check(self.kept_free_now()) } else { Ok(()) }
     }
 
-    /// Flushes if a flush could free space, unless one has just done so. Returns whether it could: false if a flush would free
-    /// no space now, or has no space for its SST files.
-    pub(super) async fn flush_to_free(&self) -> bool {
-        let Some(interval) = self.flush_interval() else { return false };
-        self.flush_in_time(interval).await;
-        true
+    /// Flushes if a flush could free space, unless one has just done so.
+    pub(super) async fn flush_to_free(&self) {
+        if let Some(interval) = self.flush_interval() {
+            self.flush_in_time(interval).await;
+        }
     }
 
     async fn flush_in_time(&self, interval: Duration) {

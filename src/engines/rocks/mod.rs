@@ -20,8 +20,8 @@
 //! - Reads: [`read`], [`scan`], [`blocking_pool`]; [`kept_rows`]: rows that are read often; [`sst_reader`], [`scrub`]: SST
 //!   files read whole
 //! - Writes: [`commit`], [`group_writer`], [`group`], [`overlay`]: plans are validated one by one and written in groups;
-//!   [`write_state`]: whether writes are accepted, with [`full_disk_failures`]; [`backlog`]: groups wait for flushes and compactions; [`write_error`]:
-//!   why a group could not be written
+//!   [`write_state`]: whether writes are accepted, with [`full_disk_failures`]; [`backlog`]: groups wait for flushes and
+//!   compactions; [`write_error`]: why a group could not be written
 //! - Disk space: [`disk_space`]: the reserve; [`compaction_space`]: what a compaction takes besides; [`flush`]: flushes
 //!   that free space; [`checkpoint`]: a copy for a backup
 //! - [`commit_stats`], [`metrics`]: counters of the commits, and metrics of the engine
@@ -390,9 +390,7 @@ impl Store for Rocks {
     }
 
     fn free_deleted_space(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let _could_flush = self.flush_to_free().await;
-        })
+        Box::pin(self.flush_to_free())
     }
 
     fn background_space(&self, free: u64) -> u64 {
