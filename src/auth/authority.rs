@@ -160,8 +160,8 @@ impl Auth {
     /// Errors: [`AuthError::Unauthorized`] if the credential is not valid any more.
     pub async fn authority(&self, credential: &Credential) -> Result<Authority> {
         let Some(user) = credential.user() else {
-            self.anonymous().await?;
-            return Ok(Authority { asker: None });
+            let has_users = self.has_users().await?;
+            return if has_users { Err(AuthError::Unauthorized) } else { Ok(Authority { asker: None }) };
         };
         if let Some(asker) = credential.asker(self.clock) {
             return Ok(Authority { asker: Some(asker) });

@@ -242,8 +242,10 @@ impl<'a> Look<'a> {
     pub async fn above(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath) -> Result<Option<Self>> {
         let epoch = ns.live_dirs.now();
         let rights = Rights { ns, access: requester.access().await? };
-        let is_restricted = !rights.access.is_unrestricted();
-        let above = path.split().filter(|_| is_restricted).and_then(|(parent, _)| ns.live_dirs.chain(&parent));
+        if rights.access.is_unrestricted() {
+            return Ok(None);
+        }
+        let above = path.split().and_then(|(parent, _)| ns.live_dirs.chain(&parent));
         let Some(chain) = above else { return Ok(None) };
         match rights.access.decide(&chain, Right::Read).await {
             Ok(permission) => {

@@ -5,6 +5,7 @@
 use std::fmt::{self, Debug};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rowdrive::any_byte::is_plain_json;
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::timestamp::write_rfc3339;
 use tracing::field::{Field, Visit};
@@ -43,7 +44,8 @@ pub struct SpanFields;
 
 impl<'a> FormatFields<'a> for SpanFields {
     fn format_fields<R: RecordFields>(&self, mut out: Writer<'a>, fields: R) -> fmt::Result {
-        let mut members = Fields(vec![b'{']);
+        let mut members = Fields(Vec::with_capacity(64));
+        members.0.push(b'{');
         fields.record(&mut members);
         out.write_str(&members.done())
     }
@@ -74,16 +76,37 @@ where
 struct Fields(Vec<u8>);
 
 impl Fields {
-    fn add(&mut self, field: &Field, value: &(impl serde::Serialize + ?Sized)) {
-        // Neither a write to memory nor the JSON of a text or a number can fail.
-        let _ = serde_json::to_writer(&mut self.0, field.name());
-        self.0.push(b':');
+    /// Adds a number, or whether something is so.
+    fn add_unquoted(&mut self, field: &Field, value: &impl serde::Serialize) {
+        self.write_name(field);
+        // Neither a write to memory nor the JSON of such a value can fail.
         let _ = serde_json::to_writer(&mut self.0, value);
         self.0.push(b',');
     }
-}
 
-impl Fields {
+    fn add_text(&mut self, field: &Field, value: &str) {
+        self.write_name(field);
+        self.write_text(value);
+        self.0.push(b',');
+    }
+
+    fn write_name(&mut self, field: &Field) {
+        self.write_text(field.name());
+        self.0.push(b':');
+    }
+
+    /// Most texts have nothing to escape: they are copied whole.
+    fn write_text(&mut self, text: &str) {
+        if is_plain_json(text) {
+            self.0.push(b'"');
+            self.0.extend_from_slice(text.as_bytes());
+            self.0.push(b'"');
+        } else {
+            // Neither a write to memory nor the JSON of a text can fail.
+            let _ = serde_json::to_writer(&mut self.0, text);
+        }
+    }
+
     /// Ends the object.
     fn done(mut self) -> String {
         // The comma after the last field.
@@ -97,27 +120,27 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field, value);
+        self.add_text(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field, &value);
+        self.add_unquoted(field, &value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field, &value);
+        self.add_unquoted(field, &value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field, &value);
+        self.add_unquoted(field, &value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.add(field, &value);
+        self.add_unquoted(field, &value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.add(field, &format!("{value:?}"));
+        self.add_text(field, &format!("{value:?}"));
     }
 }
 

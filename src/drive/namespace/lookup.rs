@@ -109,8 +109,7 @@ pub async fn stat(ns: &Namespace, path: &DrivePath) -> Result<Node> {
     let Some((parent, name)) = path.split() else {
         return root(ns).await;
     };
-    let path = path.clone();
-    if let Some(node) = child_of_live(ns, &parent, &name, &path).await? {
+    if let Some(node) = child_of_live(ns, &parent, &name, path).await? {
         return Ok(node);
     }
     let epoch = ns.live_dirs.now();
@@ -118,6 +117,7 @@ pub async fn stat(ns: &Namespace, path: &DrivePath) -> Result<Node> {
     if found.parent.is_some() {
         ns.live_dirs.found(&parent, epoch);
     }
+    let path = path.clone();
     match (found.parent, found.file, found.directory) {
         (Some(_), Some(file), _) => Ok(Node::File { path, entry: file.value }),
         (Some(_), None, Some(directory)) => Ok(Node::Directory { path, entry: directory.value }),

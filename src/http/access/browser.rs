@@ -1,15 +1,15 @@
 //! What browsers say of the page that a request comes from (Fetch Metadata, RFC 6454).
 
 use axum::http::header::ORIGIN;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::api::problem::ProblemKind;
 use crate::http::response::password_form::SESSION_CHALLENGE;
 use crate::http::response::problem::Problem;
 
-const SITE: &str = "sec-fetch-site";
-const MODE: &str = "sec-fetch-mode";
-const DEST: &str = "sec-fetch-dest";
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const BASIC_CHALLENGE: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
 
 /// Whether a request comes from a page of another site, or of another server on the same site. A link to a page here is
@@ -40,6 +40,6 @@ pub fn refused() -> Problem {
     )
 }
 
-fn is(headers: &HeaderMap, name: &str, expected: &str) -> bool {
+fn is(headers: &HeaderMap, name: HeaderName, expected: &str) -> bool {
     headers.get(name).is_some_and(|value| value == expected)
 }

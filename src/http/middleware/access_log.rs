@@ -22,6 +22,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::host_check;
+use crate::any_byte::any_byte;
 use crate::api::header;
 use crate::api::path::{SHARED, share_secret};
 use crate::api::problem::ProblemKind;
@@ -244,7 +245,13 @@ fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String
     };
     let is_shown_whole = pattern.is_some_and(pattern::is_of_files) && (secret.is_none() || share.is_some());
     if is_shown_whole {
-        return [start, utf8_percent_encode(rest, CONTROLS).to_string()].concat();
+        // Most clients have encoded all that has to be.
+        let has_others = any_byte(rest, |byte| !(b' '..=b'~').contains(&byte));
+        return if has_others {
+            [start, utf8_percent_encode(rest, CONTROLS).to_string()].concat()
+        } else {
+            start + rest
+        };
     }
     let mut is_below_s = false;
     let shown = rest.split('/').take_while(|part| {

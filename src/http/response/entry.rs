@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use crate::any_byte::any_byte;
+use crate::any_byte::is_plain_json;
 use crate::api::entry::{CopiedJson, EntryJson, EntryKind};
 use crate::api::{digest, etag};
 use crate::drive::{CopyStats, EntryRef, Node, NodeRef};
@@ -69,7 +69,7 @@ impl EntryWriter {
         self.raw(br#"{"path":""#);
         self.escaped(before_slash);
         self.raw(b"/");
-        let is_plain = is_plain(name);
+        let is_plain = is_plain_json(name);
         self.escaped_if(!is_plain, name);
         self.raw(br#"","name":""#);
         self.escaped_if(!is_plain, name);
@@ -140,7 +140,7 @@ impl EntryWriter {
 
     /// Appends a text without quotes. Most texts have nothing to escape.
     fn escaped(&mut self, text: &str) {
-        self.escaped_if(!is_plain(text), text);
+        self.escaped_if(!is_plain_json(text), text);
     }
 
     fn escaped_if(&mut self, has_escapes: bool, text: &str) {
@@ -189,11 +189,6 @@ fn put<const N: usize>(template: &mut [u8], at: usize, bytes: &[u8; N]) {
     if let Some(place) = template.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = *bytes;
     }
-}
-
-/// Whether JSON has nothing to escape in a text.
-pub fn is_plain(text: &str) -> bool {
-    !any_byte(text, |byte| byte < b' ' || byte == b'"' || byte == b'\\')
 }
 
 pub fn entry_json(node: &Node) -> EntryJson<'_> {
@@ -259,10 +254,10 @@ mod tests {
             let is_escaped = c < ' ' || matches!(c, '"' | '\\');
             for (length, at) in (1..40).flat_map(|length| (0..length).map(move |at| (length, at))) {
                 let text: String = (0..length).map(|n| if n == at { c } else { 'n' }).collect();
-                assert_eq!(is_plain(&text), !is_escaped, "{text:?}");
+                assert_eq!(is_plain_json(&text), !is_escaped, "{text:?}");
             }
         }
-        assert!(is_plain(""));
+        assert!(is_plain_json(""));
     }
 
     /// Texts and numbers of each kind, and of each byte that JSON escapes.

@@ -1,13 +1,14 @@
 //! JSON responses.
 
-use axum::body::Bytes;
-use axum::http::HeaderValue;
+use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
 use serde::Serialize;
 
-use super::entry::{EntryWriter, is_plain};
+use super::entry::EntryWriter;
 use super::problem::{Problem, Result};
+use crate::any_byte::is_plain_json;
 use crate::budget::{Budget, Permit};
 use crate::drive::{EntryRef, Node, NodeRef};
 use crate::http::response::memory;
@@ -23,6 +24,8 @@ const USUAL: usize = 1 << 10;
 const LEAST: usize = 20 << 10;
 /// Bytes of the longest page.
 const PAGE: usize = 8 << 20;
+/// Header fields of a response with JSON, at most.
+const FIELDS: usize = 12;
 
 pub fn json(value: &impl Serialize) -> Result<Response> {
     Ok(response(text(value)?, None))
@@ -54,7 +57,7 @@ pub async fn permit(memory: &Budget, entries: usize) -> Result<(Permit, usize)> 
 
 /// Bytes of a text in JSON, without its quotes.
 fn escaped(text: &str) -> usize {
-    if is_plain(text) {
+    if is_plain_json(text) {
         return text.len();
     }
     let escaped_byte = |byte| match byte {
@@ -106,11 +109,13 @@ pub fn response(json: Vec<u8>, permit: Option<Permit>) -> Response {
 
 /// The response with this JSON.
 pub fn with_headers(json: Bytes) -> Response {
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    (headers, json).into_response()
+    // With room for the fields of the middleware: a map that grows hashes all its fields again.
+    let mut headers = HeaderMap::with_capacity(FIELDS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let mut response = Response::new(Body::from(json));
+    *response.headers_mut() = headers;
+    response
 }
 
 #[cfg(test)]

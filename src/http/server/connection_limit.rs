@@ -12,7 +12,7 @@
 //! Idle -> Handling -> Responding -> Idle      a request arrives, the handler returns, the last byte is flushed
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,8 @@ pub struct ConnectionLimit {
 #[derive(Default)]
 struct SlotTable {
     next: u64,
-    slots: HashMap<u64, SlotState>,
+    /// By their numbers. A request looks for its own four times: without a hash, which would cost more than all else here.
+    slots: BTreeMap<u64, SlotState>,
     of_address: HashMap<ClientNet, usize>,
 }
 

@@ -9,6 +9,8 @@
 
 use std::collections::VecDeque;
 
+use memchr::memchr;
+
 /// Bytes of a request's head.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
@@ -109,7 +111,7 @@ fn after_empty_lines(bytes: &[u8]) -> &[u8] {
 fn end_of_head(head: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
-        at += head.get(at..)?.iter().position(|byte| *byte == b'\n')? + 1;
+        at += memchr(b'\n', head.get(at..)?)? + 1;
         match head.get(at..)? {
             [b'\n', ..] => return Some(at + 1),
             [b'\r', b'\n', ..] => return Some(at + 2),
@@ -120,8 +122,15 @@ fn end_of_head(head: &[u8], from: usize) -> Option<usize> {
 
 fn parse_head(head: &[u8]) -> (RequestFraming, FramingState) {
     let (mut length, mut lengths, mut chunked) = (0, 0, false);
-    for line in head.split(|&byte| byte == b'\n').skip(1) {
-        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+    let mut rest = head;
+    while let Some(end) = memchr(b'\n', rest) {
+        rest = rest.get(end + 1..).unwrap_or_default();
+        // Most fields begin with another letter, and need no search for their colon.
+        if !matches!(rest.first(), Some(b'c' | b'C' | b't' | b'T')) {
+            continue;
+        }
+        let line = rest.get(..memchr(b'\n', rest).unwrap_or(rest.len())).unwrap_or_default();
+        let Some(colon) = memchr(b':', line) else { continue };
         let (name, value) = line.split_at_checked(colon).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"content-length") {
             lengths += 1;
