@@ -44,12 +44,15 @@ impl ContentFolder {
 
     /// Handles the result of a folder's sync. A failed sync is final, whatever its cause: the system may have dropped
     /// names that it could not write, also those of other uploads, and a second sync would succeed without them.
+    ///
+    /// Errors: `Stopped`, also on a full disk: free space does not help.
     fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
-        let Err(error) = done else { return self.writable() };
-        if self.stopped.set(error.to_string()).is_ok() {
+        if let Err(error) = done
+            && self.stopped.set(error.to_string()).is_ok()
+        {
             tracing::error!(%error, "a sync of content failed: no more writes are taken until a restart");
         }
-        Err(error.into())
+        self.writable()
     }
 
     /// Handles the result of a new file's sync. On a full disk only its upload fails, since the file has no other data.
@@ -235,8 +238,10 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let folder = ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap();
             let result = if of_file { folder.synced_file(failed(kind)) } else { folder.synced(failed(kind)) };
-            assert_eq!(matches!(result, Err(ContentError::Full(_))), kind == full);
             let passing = of_file && kind == full;
+            // The answer says what holds afterwards.
+            assert_eq!(matches!(result, Err(ContentError::Full(_))), passing);
+            assert_eq!(matches!(result, Err(ContentError::Stopped(_))), !passing);
             assert_eq!(folder.writable().is_ok(), passing, "{of_file} {kind}");
             // A later sync that succeeds changes nothing.
             assert_eq!(folder.sync_new().await.is_ok(), passing);
