@@ -206,7 +206,9 @@ fn foreign_entry(dir: &Path) -> Result<Option<PathBuf>> {
 fn number(name: &str) -> Option<u64> {
     let (number, time) = name.split_once('_')?;
     let is_time = time.len() == 19 && time.bytes().all(|byte| byte.is_ascii_digit() || b"T-".contains(&byte));
-    if is_time { number.parse().ok() } else { None }
+    // The library would parse a sign too.
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    if is_time && is_number { number.parse().ok() } else { None }
 }
 
 fn complete(dir: &Path) -> Result<BackupList> {
