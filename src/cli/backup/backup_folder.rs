@@ -252,3 +252,19 @@ fn read(backup: &Path) -> Result<Option<Manifest>> {
         Err(error) => with_path(&path, Err(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_backup_is_a_number_and_a_time() {
+        assert_eq!(number("0001_2026-01-02T03-04-05"), Some(1));
+        assert_eq!(number("18446744073709551615_2026-01-02T03-04-05"), Some(u64::MAX));
+        for other in
+            ["+7_2026-01-02T03-04-05", "_2026-01-02T03-04-05", "7_2026-01-02", "7_2026-01-02T03-04-0x", "7", ""]
+        {
+            assert_eq!(number(other), None, "{other}");
+        }
+    }
+}
