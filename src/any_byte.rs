@@ -1,4 +1,4 @@
-//! Vectorized tests of the bytes of a text.
+//! A vectorized test of the bytes of a text.
 
 /// Whether `test` holds for any byte of a text. Tests blocks of 16 or 8 bytes, which the compiler vectorizes (a page has
 /// hundreds of texts); shorter texts byte by byte.
@@ -13,11 +13,6 @@ pub fn any_byte(text: &str, test: impl Fn(u8) -> bool + Copy) -> bool {
         return any_of(first, test) | any_of(last, test);
     }
     bytes.iter().any(|byte| test(*byte))
-}
-
-/// Whether JSON has nothing to escape in a text.
-pub fn is_plain_json(text: &str) -> bool {
-    !any_byte(text, |byte| byte < b' ' || byte == b'"' || byte == b'\\')
 }
 
 /// Whether `test` holds for any byte of a block.

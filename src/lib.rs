@@ -15,7 +15,7 @@
 
 #![deny(missing_docs)]
 
-pub mod any_byte;
+pub(crate) mod any_byte;
 pub mod api;
 pub mod auth;
 pub mod budget;

@@ -5,7 +5,7 @@
 //! - [`problem`]: the JSON of an error, and the kinds of errors
 //! - [`unpack`]: the lines of the answer to a tar
 //! - [`rights`]: the JSON of rights, and their words
-//! - [`shown`]: how texts of others are shown
+//! - [`shown`]: how texts of others are shown; [`json_text`]: how texts are written in JSON
 //! - [`digest`], [`etag`], [`path`]: the texts of headers and of request targets; [`header`]: names of headers
 
 pub mod account;
@@ -13,6 +13,7 @@ pub mod digest;
 pub mod entry;
 pub mod etag;
 pub mod header;
+pub mod json_text;
 pub mod path;
 pub mod problem;
 pub mod rights;

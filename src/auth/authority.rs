@@ -157,7 +157,7 @@ impl Auth {
 
     /// The account behind a credential as it is now.
     ///
-    /// Errors: [`AuthError::Unauthorized`] if the credential is not valid any more.
+    /// Errors: [`AuthError::Unauthorized`] if the credential is not valid any more; of nobody, if there are users.
     pub async fn authority(&self, credential: &Credential) -> Result<Authority> {
         let Some(user) = credential.user() else {
             let has_users = self.has_users().await?;

@@ -132,15 +132,15 @@ const WRONG_USAGE: u8 = 2;
 /// The command line was valid, and the command failed.
 const COULD_NOT_RUN: u8 = 3;
 
-/// Runs the command line. A wrong one ends the process here, with exit code 2 and the reason.
+/// Runs the command line.
 pub fn run() -> ExitCode {
-    // In a thread that ends: as long as a thread lives, the allocator keeps for it what it has freed, after this more than
-    // half a MiB of a server at rest.
-    let parsed = thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, parse) {
+    // In a thread of its own: the allocator caches freed memory for each living thread. For the first one that would be half
+    // a MiB of a server at rest.
+    let parsed = match thread::Builder::new().spawn(parse) {
         Ok(parsing) => parsing.join().unwrap_or_else(|panic| resume_unwind(panic)),
         // The system allows no further thread.
         Err(_) => parse(),
-    });
+    };
     let (cli, settings) = match parsed {
         Ok(command) => command,
         Err(code) => return code,
@@ -157,7 +157,8 @@ pub fn run() -> ExitCode {
     exit_code(cli.command.run(&settings))
 }
 
-/// The command and its settings; the exit code if there is nothing to run.
+/// The command and its settings; or, if all is done, or the configuration is not valid, the exit code. clap ends the
+/// process here itself, after help and for wrong arguments.
 fn parse() -> Result<(Cli, ServeSettings), ExitCode> {
     match config::read(Cli::command()) {
         Ok(Invocation::Run(matches, settings)) => {

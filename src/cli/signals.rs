@@ -1,4 +1,4 @@
-//! Signals: SIGTERM and SIGINT end a command, SIGXFSZ does not, and SIGKILL ends a process that cannot exit.
+//! Signals: SIGTERM and SIGINT end a command, SIGXFSZ does not. The program sends SIGKILL to itself if it cannot exit.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;

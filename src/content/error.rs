@@ -22,8 +22,8 @@ pub enum ContentError {
     Full(#[source] io::Error),
     #[error("content could not be read or written: {0}")]
     Io(#[source] io::Error),
-    /// A sync failed: nothing more is written until a restart.
-    #[error("a sync of content failed; restart: {0}")]
+    /// A sync failed, or the folder is open for reading only: nothing more is written until a restart.
+    #[error("content takes no more writes until a restart: {0}")]
     Stopped(String),
     /// Larger than [`LARGEST`](super::LARGEST), or than the file system allows for one file.
     #[error("the file is larger than this drive can hold")]

@@ -37,7 +37,7 @@ impl ContentFolder {
         Ok(folder)
     }
 
-    /// Errors: `Stopped` once a sync has failed.
+    /// Errors: `Stopped` once a sync has failed, and of a folder that is open for reading only.
     pub fn writable(&self) -> Result<(), ContentError> {
         self.stopped.get().map_or(Ok(()), |cause| Err(ContentError::Stopped(cause.clone())))
     }
@@ -45,7 +45,7 @@ impl ContentFolder {
     /// Handles the result of a folder's sync. A failed sync is final, whatever its cause: the system may have dropped
     /// names that it could not write, also those of other uploads, and a second sync would succeed without them.
     ///
-    /// Errors: `Stopped`, also on a full disk: free space does not help.
+    /// Errors: `Stopped` with the first failure, also on a full disk: free space does not help.
     fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
         if let Err(error) = done
             && self.stopped.set(error.to_string()).is_ok()
@@ -238,13 +238,13 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let folder = ContentFolder::make(Arc::new(LocalDisk), dir.path()).await.unwrap();
             let result = if of_file { folder.synced_file(failed(kind)) } else { folder.synced(failed(kind)) };
-            let passing = of_file && kind == full;
-            // The answer says what holds afterwards.
-            assert_eq!(matches!(result, Err(ContentError::Full(_))), passing);
-            assert_eq!(matches!(result, Err(ContentError::Stopped(_))), !passing);
-            assert_eq!(folder.writable().is_ok(), passing, "{of_file} {kind}");
+            let writes_go_on = of_file && kind == full;
+            // The error says what holds afterwards.
+            assert_eq!(matches!(result, Err(ContentError::Full(_))), writes_go_on);
+            assert_eq!(matches!(result, Err(ContentError::Stopped(_))), !writes_go_on);
+            assert_eq!(folder.writable().is_ok(), writes_go_on, "{of_file} {kind}");
             // A later sync that succeeds changes nothing.
-            assert_eq!(folder.sync_new().await.is_ok(), passing);
+            assert_eq!(folder.sync_new().await.is_ok(), writes_go_on);
         }
     }
 }

@@ -237,16 +237,15 @@ impl<'a> Look<'a> {
     }
 
     /// The first look at an entry: decided on the directories above it, which are known to be there, so that no row is read
-    /// at its own path. Who may read there may read the entry, be it a file or a directory. None if they are not known, or
-    /// if he may not: then the path is to be looked at.
+    /// at its own path. Who may read there may read the entry, be it a file or a directory. None if they are not known, if
+    /// he may not, or if he may everything: then the path is to be looked at.
     pub async fn above(ns: &'a Namespace, requester: &Requester, path: &'a DrivePath) -> Result<Option<Self>> {
         let epoch = ns.live_dirs.now();
         let rights = Rights { ns, access: requester.access().await? };
         if rights.access.is_unrestricted() {
             return Ok(None);
         }
-        let above = path.split().and_then(|(parent, _)| ns.live_dirs.chain(&parent));
-        let Some(chain) = above else { return Ok(None) };
+        let Some(chain) = path.split().and_then(|(parent, _)| ns.live_dirs.chain(&parent)) else { return Ok(None) };
         match rights.access.decide(&chain, Right::Read).await {
             Ok(permission) => {
                 Ok(Some(Self { rights, path, epoch, sight: Sight::Whole(chain, permission), links: None }))

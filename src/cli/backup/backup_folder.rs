@@ -1,7 +1,8 @@
 //! The backups in a folder. Each is a numbered data folder with a manifest, which is written last.
 //!
 //! A backup is made in `partial` and renamed once it is complete and durable. An old one is renamed before it is
-//! removed. So each backup with a number is complete; people may have copied an incomplete one into the folder.
+//! removed. So each backup that the program has numbered is complete; one that people have copied into the
+//! folder may not be.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -76,7 +77,7 @@ impl BackupList {
         (drive.is_some() && newest.manifest.drive.as_deref() != drive).then_some(newest)
     }
 
-    /// The number of the next backup in this folder, whose backups these are.
+    /// One more than the highest number of these. `dir`: their folder.
     ///
     /// Errors: `NoNumber` if a backup has the highest number.
     fn next_number(&self, dir: &Path) -> Result<u64> {
@@ -114,10 +115,11 @@ impl BackupFolder {
         Ok(folder)
     }
 
-    /// The folder where the backup after these is made. It may have files that an interrupted run has copied.
+    /// The folder of the unfinished backup, the one after these. It may have files that an interrupted run has copied.
     ///
     /// Errors: `NotOurs` if something else is there; `NoNumber` if there is no number for the backup.
     pub fn partial(&self, complete: &BackupList) -> Result<PathBuf> {
+        // Refused before hours of copying, not after.
         complete.next_number(&self.dir)?;
         let partial = self.dir.join(PARTIAL);
         check_own(&partial)?;
@@ -206,9 +208,9 @@ fn foreign_entry(dir: &Path) -> Result<Option<PathBuf>> {
 fn number(name: &str) -> Option<u64> {
     let (number, time) = name.split_once('_')?;
     let is_time = time.len() == 19 && time.bytes().all(|byte| byte.is_ascii_digit() || b"T-".contains(&byte));
-    // The library would parse a sign too.
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    if is_time && is_number { number.parse().ok() } else { None }
+    // `parse` alone would take `+7`.
+    let is_digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    if is_time && is_digits { number.parse().ok() } else { None }
 }
 
 fn complete(dir: &Path) -> Result<BackupList> {

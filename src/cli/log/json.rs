@@ -5,7 +5,7 @@
 use std::fmt::{self, Debug};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rowdrive::any_byte::is_plain_json;
+use rowdrive::api::json_text::write_text;
 use rowdrive::schema::Timestamp;
 use rowdrive::schema::timestamp::write_rfc3339;
 use tracing::field::{Field, Visit};
@@ -76,7 +76,7 @@ where
 struct Fields(Vec<u8>);
 
 impl Fields {
-    /// Adds a number, or whether something is so.
+    /// Adds a number or a boolean.
     fn add_unquoted(&mut self, field: &Field, value: &impl serde::Serialize) {
         self.write_name(field);
         // Neither a write to memory nor the JSON of such a value can fail.
@@ -86,25 +86,13 @@ impl Fields {
 
     fn add_text(&mut self, field: &Field, value: &str) {
         self.write_name(field);
-        self.write_text(value);
+        write_text(&mut self.0, value);
         self.0.push(b',');
     }
 
     fn write_name(&mut self, field: &Field) {
-        self.write_text(field.name());
+        write_text(&mut self.0, field.name());
         self.0.push(b':');
-    }
-
-    /// Most texts have nothing to escape: they are copied whole.
-    fn write_text(&mut self, text: &str) {
-        if is_plain_json(text) {
-            self.0.push(b'"');
-            self.0.extend_from_slice(text.as_bytes());
-            self.0.push(b'"');
-        } else {
-            // Neither a write to memory nor the JSON of a text can fail.
-            let _ = serde_json::to_writer(&mut self.0, text);
-        }
     }
 
     /// Ends the object.

@@ -60,8 +60,8 @@ impl Rocks {
     /// Checks for disk space before a write, and flushes if there is little. `needed`: whether a write without enough
     /// space is refused.
     ///
-    /// Errors: `Full` if there is too little space and it is `needed`, also after the flush if one was possible; or if RocksDB
-    /// would refuse the write.
+    /// Errors: `Full` if `needed` and there is too little space, also after the flush if one was possible; or if RocksDB would
+    /// refuse the write.
     pub(super) async fn ensure_space(&self, needed: bool) -> Result<()> {
         self.flush_for_space(needed).await?;
         self.db.check_disk_was_full()

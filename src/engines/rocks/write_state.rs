@@ -22,7 +22,7 @@ impl Db {
     /// Stops writes.
     pub fn stop_writes(&self, cause: &str) {
         if self.stopped.set(cause.to_owned()).is_ok() {
-            tracing::error!(cause, "a write failed: the store accepts no more writes until a restart");
+            tracing::error!(cause, "the store accepts no more writes until a restart");
             self.damaged_files.add_from_error(&self.raw, cause);
         }
     }

@@ -1,4 +1,4 @@
-//! What browsers say of the page that a request comes from (Fetch Metadata, RFC 6454).
+//! What browsers say of the page that a request comes from (Fetch Metadata; for `Origin` RFC 6454).
 
 use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -12,8 +12,8 @@ const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const BASIC_CHALLENGE: &str = r#"Basic realm="Rowdrive", charset="UTF-8""#;
 
-/// Whether a request comes from a page of another site, or of another server on the same site. A link to a page here is
-/// none: the page that has the link does not learn what it leads to.
+/// Whether a request comes from a page of another site, or of another server on the same site. A link to a page here does
+/// not count: the page that has the link does not learn what it leads to.
 pub fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SITE).iter();
     let is_other = |site: &HeaderValue| site == "cross-site" || site == "same-site";

@@ -1,5 +1,6 @@
 //! Around every request: its id, its log line, its metrics, the body of a problem, and headers of every response.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,6 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::host_check;
-use crate::any_byte::any_byte;
 use crate::api::header;
 use crate::api::path::{SHARED, share_secret};
 use crate::api::problem::ProblemKind;
@@ -245,13 +245,8 @@ fn logged_path(path: &str, pattern: Option<&str>, share: Option<Uuid>) -> String
     };
     let is_shown_whole = pattern.is_some_and(pattern::is_of_files) && (secret.is_none() || share.is_some());
     if is_shown_whole {
-        // Most clients have encoded all that has to be.
-        let has_others = any_byte(rest, |byte| !(b' '..=b'~').contains(&byte));
-        return if has_others {
-            [start, utf8_percent_encode(rest, CONTROLS).to_string()].concat()
-        } else {
-            start + rest
-        };
+        // Borrowed, if the client has encoded all that has to be, as most do.
+        return start + &Cow::from(utf8_percent_encode(rest, CONTROLS));
     }
     let mut is_below_s = false;
     let shown = rest.split('/').take_while(|part| {

@@ -1,14 +1,14 @@
 //! JSON responses.
 
 use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use serde::Serialize;
 
 use super::entry::EntryWriter;
 use super::problem::{Problem, Result};
-use crate::any_byte::is_plain_json;
+use crate::api::json_text::is_plain;
 use crate::budget::{Budget, Permit};
 use crate::drive::{EntryRef, Node, NodeRef};
 use crate::http::response::memory;
@@ -24,8 +24,8 @@ const USUAL: usize = 1 << 10;
 const LEAST: usize = 20 << 10;
 /// Bytes of the longest page.
 const PAGE: usize = 8 << 20;
-/// Header fields of a response with JSON, at most.
-const FIELDS: usize = 12;
+/// Header fields that a response has room for at first: few have more.
+const ROOM_FOR_FIELDS: usize = 12;
 
 pub fn json(value: &impl Serialize) -> Result<Response> {
     Ok(response(text(value)?, None))
@@ -57,7 +57,7 @@ pub async fn permit(memory: &Budget, entries: usize) -> Result<(Permit, usize)> 
 
 /// Bytes of a text in JSON, without its quotes.
 fn escaped(text: &str) -> usize {
-    if is_plain_json(text) {
+    if is_plain(text) {
         return text.len();
     }
     let escaped_byte = |byte| match byte {
@@ -109,12 +109,12 @@ pub fn response(json: Vec<u8>, permit: Option<Permit>) -> Response {
 
 /// The response with this JSON.
 pub fn with_headers(json: Bytes) -> Response {
-    // With room for the fields of the middleware: a map that grows hashes all its fields again.
-    let mut headers = HeaderMap::with_capacity(FIELDS);
+    // Also for those of the middleware: a map that grows hashes all its fields again.
+    let mut response = Response::new(Body::from(json));
+    let headers = response.headers_mut();
+    headers.reserve(ROOM_FOR_FIELDS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let mut response = Response::new(Body::from(json));
-    *response.headers_mut() = headers;
     response
 }
 

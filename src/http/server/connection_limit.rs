@@ -35,7 +35,7 @@ pub struct ConnectionLimit {
 #[derive(Default)]
 struct SlotTable {
     next: u64,
-    /// By their numbers. A request looks for its own four times: without a hash, which would cost more than all else here.
+    /// By their numbers, in a tree: each request looks up its slot four times or more, and hashes cost more.
     slots: BTreeMap<u64, SlotState>,
     of_address: HashMap<ClientNet, usize>,
 }
@@ -49,7 +49,7 @@ struct SlotState {
     /// [`TimedBody`](super::body_timeout::TimedBody) sets it. In
     /// HTTP/2 since when every request waits for its client.
     body_stalled: Option<Instant>,
-    /// A user has proved himself on it, at any time.
+    /// A user has sent a body on it, at any time.
     of_user: bool,
     evicted: Arc<Notify>,
 }

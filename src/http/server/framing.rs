@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 /// Bytes of a request's head.
 pub const HEAD_BYTES: usize = 64 * 1024;
@@ -39,7 +39,7 @@ enum FramingState {
 #[derive(Debug)]
 pub struct ConnectionFraming {
     state: FramingState,
-    /// The requests that that no handler has yet, oldest first.
+    /// The requests that no handler has yet, oldest first.
     heads: VecDeque<RequestFraming>,
 }
 
@@ -122,14 +122,10 @@ fn end_of_head(head: &[u8], from: usize) -> Option<usize> {
 
 fn parse_head(head: &[u8]) -> (RequestFraming, FramingState) {
     let (mut length, mut lengths, mut chunked) = (0, 0, false);
-    let mut rest = head;
-    while let Some(end) = memchr(b'\n', rest) {
-        rest = rest.get(end + 1..).unwrap_or_default();
-        // Most fields begin with another letter, and need no search for their colon.
-        if !matches!(rest.first(), Some(b'c' | b'C' | b't' | b'T')) {
-            continue;
-        }
-        let line = rest.get(..memchr(b'\n', rest).unwrap_or(rest.len())).unwrap_or_default();
+    // After the request line. Most fields begin with another letter, and need no search for their colon.
+    let ends = memchr_iter(b'\n', head).chain([head.len()]);
+    let lines = memchr_iter(b'\n', head).zip(ends.skip(1)).filter_map(|(before, end)| head.get(before + 1..end));
+    for line in lines.filter(|line| matches!(line.first(), Some(b'c' | b'C' | b't' | b'T'))) {
         let Some(colon) = memchr(b':', line) else { continue };
         let (name, value) = line.split_at_checked(colon).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"content-length") {
