@@ -13,11 +13,6 @@ use crate::server::Server;
 struct Failing(Child);
 
 impl Failing {
-    /// Fails with an I/O error.
-    fn start(server: &Server, call: &str) -> Self {
-        Self::with(server, call, "EIO", None)
-    }
-
     /// Fails with this error, in calls on this file only if one is given.
     fn with(server: &Server, call: &str, error: &str, file: Option<&Path>) -> Self {
         let mut strace = Command::new("strace");
@@ -108,14 +103,14 @@ async fn a_failed_sync_of_the_log_is_final() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_of_content_is_final() {
-    // A sync of the bytes, and a sync of the name.
-    for call in ["fdatasync", "fsync"] {
+    // A sync of the bytes, and a sync of the name, after which no free space helps.
+    for (call, error) in [("fdatasync", "EIO"), ("fsync", "EIO"), ("fsync", "ENOSPC")] {
         let scratch = tempfile::tempdir().unwrap();
         let (server, client) = (Server::start_on(&scratch.path().join("data"), &[]), Client::new());
         assert_eq!(put(&client, &server, "/v1/fs/d/first", vec![7; 300_000]).await.0, StatusCode::CREATED);
-        let failing = Failing::start(&server, call);
+        let failing = Failing::with(&server, call, error, None);
         let failed = put(&client, &server, "/v1/fs/d/large", vec![1; 400_000]).await;
-        assert_eq!(failed, (StatusCode::INTERNAL_SERVER_ERROR, "internal".to_owned()), "{call}");
+        assert_eq!(failed, (StatusCode::SERVICE_UNAVAILABLE, "writes-stopped".to_owned()), "{call}: {error}");
         drop(failing);
         has_stopped(&client, &server).await;
         a_restart_mends(server, &[]).await;
