@@ -45,7 +45,7 @@ impl ContentFolder {
     /// Handles the result of a folder's sync. A failed sync is final, whatever its cause: the system may have dropped
     /// names that it could not write, also those of other uploads, and a second sync would succeed without them.
     ///
-    /// Errors: `Stopped` with the first failure, also on a full disk: free space does not help.
+    /// Errors: `Stopped` with the first failure, also on a full disk: a second sync could succeed without the names.
     fn synced(&self, done: io::Result<()>) -> Result<(), ContentError> {
         if let Err(error) = done
             && self.stopped.set(error.to_string()).is_ok()

@@ -7,6 +7,7 @@ use crate::api::problem::ProblemKind;
 use crate::http::response::password_form::SESSION_CHALLENGE;
 use crate::http::response::problem::Problem;
 
+// Not as texts, which would be parsed for each request.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");

@@ -12,15 +12,11 @@ use crate::api::{digest, etag, header};
 use crate::http::media_type;
 use crate::schema::dir::FileEntry;
 
-/// Header fields that a response has room for at first: few have more.
-const ROOM_FOR_FIELDS: usize = 24;
-
 const REPR_DIGEST: HeaderName = HeaderName::from_static(header::REPR_DIGEST);
 
 /// The headers for caches. A 304 has only these.
 pub fn validators(entry: &FileEntry, modified: HttpDate) -> Result<HeaderMap> {
-    // Also for those of the content and of the middleware: a map that grows hashes all its fields again.
-    let mut headers = HeaderMap::with_capacity(ROOM_FOR_FIELDS);
+    let mut headers = HeaderMap::new();
     headers.insert(ETAG, value(etag::format(entry.id))?);
     headers.insert(LAST_MODIFIED, value(modified.print())?);
     // Caches may store the content, but have to revalidate it: a name can get other content at any time.

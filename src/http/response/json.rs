@@ -109,7 +109,7 @@ pub fn response(json: Vec<u8>, permit: Option<Permit>) -> Response {
 
 /// The response with this JSON.
 pub fn with_headers(json: Bytes) -> Response {
-    // Also for those of the middleware: a map that grows hashes all its fields again.
+    // Also for those of the middleware: a map that grows allocates memory and moves its fields.
     let mut response = Response::new(Body::from(json));
     let headers = response.headers_mut();
     headers.reserve(ROOM_FOR_FIELDS);

@@ -122,7 +122,7 @@ fn end_of_head(head: &[u8], from: usize) -> Option<usize> {
 
 fn parse_head(head: &[u8]) -> (RequestFraming, FramingState) {
     let (mut length, mut lengths, mut chunked) = (0, 0, false);
-    // After the request line. Most fields begin with another letter, and need no search for their colon.
+    // After the request line. Only names with the first letter of `Content-Length` or `Transfer-Encoding` matter.
     let ends = memchr_iter(b'\n', head).chain([head.len()]);
     let lines = memchr_iter(b'\n', head).zip(ends.skip(1)).filter_map(|(before, end)| head.get(before + 1..end));
     for line in lines.filter(|line| matches!(line.first(), Some(b'c' | b'C' | b't' | b'T'))) {
